@@ -1,0 +1,2 @@
+//! The product.
+fn main() {}

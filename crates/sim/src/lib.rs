@@ -1,0 +1,3 @@
+//! Pure models of the real systems, and what drives the core against them.
+
+pub mod memgraph;

@@ -1,0 +1,2 @@
+//! Searches and simulates. 
+fn main() {}
