@@ -1,1 +1,47 @@
-//! The Memgraph protocol.
+//! The Memgraph protocol, as pure functions.
+//!
+//! [`decide`] takes the record, what was observed and the time, and gives a [`Plan`]: steps, each one call
+//! with all its arguments, and the reasons as data. `docs/protocol.md` states the protocol; every rule id
+//! there is a [`Rule`] here, and the same string appears in plans and tests.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `record` | who is MAIN, in which term; the named transitions |
+//! | `observed`, `spec` | what a turn knows and what the user declared |
+//! | `view` | the questions every decision asks |
+//! | `decide` | the driver |
+//! | `bootstrap` | no record: begin, adopt, rebuild |
+//! | `term` | begin, complete, take over and abandon a term |
+//! | `failover`, `switchover`, `overriding`, `hibernation` | what begins a term |
+//! | `serving`, `pair`, `async_pods`, `reset` | what a serving cluster needs |
+//! | `plan`, `reason`, `rules` | what comes out, and why |
+//! | `turn` | the executor as a state machine |
+//! | `gate`, `prepare` | what the gateway and the init container decide |
+//! | `invariants` | judges any plan without knowing how it was made |
+
+mod async_pods;
+mod bootstrap;
+mod decide;
+mod failover;
+mod hibernation;
+pub mod ids;
+pub mod observed;
+mod overriding;
+mod pair;
+pub mod plan;
+pub mod reason;
+pub mod record;
+mod reset;
+pub mod rules;
+mod serving;
+pub mod spec;
+mod switchover;
+mod term;
+pub mod view;
+
+pub use decide::decide;
+pub use pair::counts_as_protected;
+pub use plan::Plan;
+pub use record::Record;
+pub use rules::{Rule, Rules};
+pub use view::View;

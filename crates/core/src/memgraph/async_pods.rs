@@ -1,0 +1,87 @@
+//! Pods outside the pair: registered ASYNC, repaired, dropped when they are gone for good. They never block
+//! anything, and no failover looks at them.
+
+use super::ids::Ordinal;
+use super::observed::{Answer, Pod, Registration, Role, Status};
+use super::pair::register_async;
+use super::plan::{Plan, Step, Target};
+use super::reason::{Reason, Why};
+use super::record::Main;
+use super::reset;
+use super::rules::Rule;
+use super::term::forget_gone;
+use super::view::View;
+
+/// The first thing any of them needs.
+pub(super) fn turn(view: &View<'_>, main: &Main, answer: &Answer) -> Plan {
+    let Some(listed) = &answer.replicas else { return Plan::default() };
+    let on = Target { pod: main.pod, process: main.process };
+    let mut waiting = Vec::new();
+    for pod in view.seen.pods.iter().filter(|p| !p.ordinal.is_authority() && wanted(view, p.ordinal)) {
+        let own = listed.iter().find(|r| r.name.pod() == pod.ordinal);
+        let plan = one(view, main, on, pod, own);
+        if !plan.steps.is_empty() {
+            return plan;
+        }
+        waiting.extend(plan.reasons);
+    }
+    if let Some(left) = listed.iter().find(|r| !wanted(view, r.name.pod()) && view.droppable(r)) {
+        let reason = Reason::new(Rule::Async, Why::NotWanted { pod: left.name.pod() });
+        return Plan::because(reason).then(Step::Drop { on, name: left.name });
+    }
+    Plan { steps: Vec::new(), reasons: waiting, wake: None }
+}
+
+fn wanted(view: &View<'_>, pod: Ordinal) -> bool {
+    pod.0 < view.spec().replicas
+}
+
+fn one(view: &View<'_>, main: &Main, on: Target, pod: &Pod, own: Option<&Registration>) -> Plan {
+    let ordinal = pod.ordinal;
+    let Some(answer) = view.answer(ordinal) else {
+        // 001 step 7.1: not ready, a warning. The registration is left as it is (R33).
+        return Plan::wait(Reason::new(Rule::Async, Why::PartnerAway { pod: ordinal }));
+    };
+    if answer.role == Role::Main {
+        // 001 step 7.2, 002 step 5.1. Role commands follow a compare-and-swap, so the record is touched.
+        let next = forget_gone(view, view.record.touched());
+        return Plan::because(Reason::new(Rule::Async, Why::ExtraMain { pod: ordinal }))
+            .then(Step::WriteRecord(Box::new(next)))
+            .then(Step::Demote(Target { pod: ordinal, process: answer.process }));
+    }
+    if let Some(plan) = reset::diverged(view, main, ordinal, answer) {
+        return plan;
+    }
+    match own {
+        // 001 step 7.3, 002 step 5.2.
+        None => register(view, on, pod, answer),
+        // 001 step 6, 002 step 4: "not ready: drop it" can crash MAIN; only what stands still is dropped.
+        Some(r) if is_broken(view, r) => {
+            let reason = Reason::new(Rule::Async, Why::ReplicaStuck { pod: ordinal });
+            Plan::because(reason).then(Step::Drop { on, name: r.name })
+        }
+        // 001 step 8, 002 step 6: ASYNC not ready is a warning.
+        Some(r) if r.status != Status::Ready => {
+            Plan::wait(Reason::new(Rule::Async, Why::CatchingUp { pod: ordinal }).on([view.listed(main.pod, r)]))
+        }
+        Some(_) => Plan::default(),
+    }
+}
+
+fn is_broken(view: &View<'_>, r: &Registration) -> bool {
+    let wrong = !r.attached || !r.address_ok || r.name != super::ids::RegistrationName::Async(r.name.pod());
+    let stuck = matches!(r.status, Status::Invalid | Status::Diverged);
+    (wrong || stuck) && view.droppable(r)
+}
+
+fn register(view: &View<'_>, on: Target, pod: &Pod, answer: &Answer) -> Plan {
+    let ordinal = pod.ordinal;
+    if pod.object.is_none_or(|o| o.terminating || !o.addressed) {
+        return Plan::wait(Reason::new(Rule::Async, Why::PartnerAway { pod: ordinal }));
+    }
+    if view.rules().on(Rule::R28) && pod.replication_port_open != Some(true) {
+        return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod: ordinal }));
+    }
+    let peer = Target { pod: ordinal, process: answer.process };
+    register_async(view.rules(), on, peer, Reason::new(Rule::Async, Why::JoinAsync { pod: ordinal }))
+}

@@ -1,0 +1,45 @@
+//! MAIN is not healthy: who may take its office?
+
+use super::ids::Ordinal;
+use super::plan::Plan;
+use super::reason::{Reason, Why};
+use super::record::Main;
+use super::rules::Rule;
+use super::term::{self, How};
+use super::view::View;
+
+/// `Serving`, and the recorded MAIN does not answer as MAIN in the recorded process.
+///
+/// Seed 001 reconcile step 2, and its event "Memgraph pod status changed to not ready: TargetMainPod".
+pub(super) fn turn(view: &View<'_>, main: &Main) -> Plan {
+    let Some((why, evidence)) = view.suspicion(main) else {
+        return patience(view, main);
+    };
+    let suspicion = Reason::new(Rule::Failover, why).on([evidence]);
+    if let Some(other) = main.pod.partner().filter(|q| view.promotable(*q)) {
+        let reason = Reason::new(Rule::Failover, Why::PromoteProtected { pod: other }).on(view.said(other));
+        return term::begin(view, other, true, How::Plain, reason).also(suspicion);
+    }
+    if view.returning(main.pod) {
+        let reason = Reason::new(Rule::Repromote, Why::PromoteReturned { pod: main.pod }).on(view.said(main.pod));
+        return term::begin(view, main.pod, true, How::Plain, reason).also(suspicion);
+    }
+    nobody(view, main).also(suspicion)
+}
+
+/// Nobody is entitled: no command, and a sentence that names who is awaited.
+pub(super) fn nobody(view: &View<'_>, main: &Main) -> Plan {
+    let lost = view.volume(main.pod).is_some_and(|v| v != main.volume);
+    let why = match main.pod.partner() {
+        Some(other) if lost => Why::MainVolumeLost { main: main.pod, other },
+        _ => Why::NobodyEntitled { awaited: main.pod },
+    };
+    Plan::wait(Reason::new(Rule::Stuck, why).on(view.said(main.pod)))
+}
+
+fn patience(view: &View<'_>, main: &Main) -> Plan {
+    let pod: Ordinal = main.pod;
+    let why = if view.vetoed(main) { Why::VetoedByGateway { main: pod } } else { Why::NoNews { pod } };
+    let rule = if view.vetoed(main) { Rule::R21 } else { Rule::Stuck };
+    Plan::wait(Reason::new(rule, why)).wake_at(view.now + view.spec().veto)
+}

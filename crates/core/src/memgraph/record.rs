@@ -1,0 +1,347 @@
+//! The record: who is MAIN, in which term, and who protects it.
+//!
+//! It is the only shared truth. Every change is a compare-and-swap of the whole value, and every change
+//! this module allows is one of the named transitions below: nobody else assembles a record.
+
+use super::ids::{
+    DatabaseId, Gen, Ordinal, ProcessId, RegistrationName, ResetId, Revision, Term, VolumeId,
+};
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where the cluster is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum State {
+    /// The first term is being set up; there was never a MAIN.
+    Initialising,
+    /// `main` serves.
+    Serving,
+    /// A term was begun and has no MAIN yet; `candidate` is to become it.
+    NoMain,
+    /// A planned move to `candidate` is under way.
+    SwitchingOver,
+    /// Asleep on purpose.
+    Hibernated,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Whether gateways forward writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Writes {
+    /// Forwarded.
+    Open,
+    /// New transactions wait for a moment (a DROP or a proof is near).
+    Held,
+    /// Refused.
+    Closed,
+}
+
+/// The holder of the office: the last pod that reached `Serving`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Main {
+    /// Which pod.
+    pub pod: Ordinal,
+    /// Which run of its container.
+    pub process: ProcessId,
+    /// Which disk.
+    pub volume: VolumeId,
+    /// Which database.
+    pub database: DatabaseId,
+    /// The term in which it began to serve: what its mark must say.
+    pub term: Term,
+    /// The last term whose promotion really turned a REPLICA into MAIN (R25).
+    pub epoch: Term,
+    /// Processes that were seen when that epoch began: they have not restarted in it (R25).
+    pub peers: Vec<ProcessId>,
+    /// Its history may be wrong, so an `Error: 3` says nothing about the accused (R26).
+    pub suspect: bool,
+    /// Its process began to serve right after it started, so its history was rebuilt and is right (R26).
+    pub rebuilt: bool,
+}
+
+/// Who is to become MAIN in a term that has none yet (R5).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Candidate {
+    /// Which pod.
+    pub pod: Ordinal,
+    /// Which run of its container.
+    pub process: ProcessId,
+    /// Which disk.
+    pub volume: VolumeId,
+    /// Processes seen by the turn that began the term; becomes `main.peers` if a promotion completes it.
+    pub peers: Vec<ProcessId>,
+    /// Becomes `main.suspect`.
+    pub suspect: bool,
+}
+
+/// The proven protection: this process, on this volume, through this registration (R2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Sync {
+    /// Which pod.
+    pub pod: Ordinal,
+    /// Which run of its container.
+    pub process: ProcessId,
+    /// Which disk.
+    pub volume: VolumeId,
+    /// The registration through which it was proven.
+    pub name: RegistrationName,
+}
+
+/// A reset that was asked for (R7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reset {
+    /// Whose data is to be set aside.
+    pub pod: Ordinal,
+    /// The process that was seen diverged: the last one that may have run on the volume.
+    pub process: ProcessId,
+    /// Which request this is.
+    pub id: ResetId,
+    /// In which term it was decided.
+    pub term: Term,
+}
+
+/// A process that a promote may still hit, because somebody else may send it or have it outstanding (R34).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Loose {
+    /// Which pod.
+    pub pod: Ordinal,
+    /// Which run of its container.
+    pub process: ProcessId,
+}
+
+/// What the record says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Record {
+    /// Only grows.
+    pub term: Term,
+    /// Only grows; the generation of the STRICT_SYNC name.
+    pub generation: Gen,
+    /// Grows with every write.
+    pub revision: Revision,
+    /// Where the cluster is.
+    pub state: State,
+    /// When this state was entered (wall clock; for deadlines and humans, never for safety).
+    pub since: Time,
+    /// Last holder of the office.
+    pub main: Option<Main>,
+    /// Who is to become MAIN.
+    pub candidate: Option<Candidate>,
+    /// Who protects it; `None` is not protected.
+    pub sync: Option<Sync>,
+    /// Whether gateways forward writes.
+    pub writes: Writes,
+    /// When writes were last held for a join (wall clock; only paces the next hold).
+    pub held_at: Time,
+    /// Writes may be open although nobody protects them, because of a failover (policy `AfterFailover`).
+    pub exposed: bool,
+    /// A reset that was asked for.
+    pub reset: Option<Reset>,
+    /// Processes that are never proven (R34).
+    pub loose: Vec<Loose>,
+}
+
+impl Record {
+    /// The first record of a cluster, or the first after it was lost: `candidate` is to become MAIN (R18).
+    pub fn initialising(term: Term, candidate: Candidate, now: Time) -> Self {
+        Self {
+            term,
+            generation: Gen(term.0),
+            revision: Revision(1),
+            state: State::Initialising,
+            since: now,
+            main: None,
+            candidate: Some(candidate),
+            sync: None,
+            writes: Writes::Closed,
+            held_at: Time::ZERO,
+            exposed: true,
+            reset: None,
+            loose: Vec::new(),
+        }
+    }
+
+    /// A new term with a candidate and no MAIN: protection, reset and the old name's generation end here.
+    ///
+    /// If the term it replaces was unfinished, its candidate may still be promoted by somebody: it becomes
+    /// loose.
+    #[must_use]
+    pub fn new_term(&self, candidate: Candidate, exposed: bool, now: Time) -> Self {
+        let mut next = self.bumped();
+        next.term = self.term.next();
+        next.generation = self.generation.next();
+        next.state = if self.main.is_some() { State::NoMain } else { State::Initialising };
+        next.since = now;
+        next.sync = None;
+        next.reset = None;
+        next.writes = Writes::Closed;
+        next.exposed = exposed;
+        if let Some(old) = &self.candidate {
+            next.add_loose(Loose { pod: old.pod, process: old.process });
+        }
+        next.candidate = Some(candidate);
+        next
+    }
+
+    /// A planned move to the protected replica. Its protection is kept until it serves.
+    #[must_use]
+    pub fn switching_over(&self, candidate: Candidate, now: Time) -> Self {
+        let mut next = self.bumped();
+        next.term = self.term.next();
+        next.generation = self.generation.next();
+        next.state = State::SwitchingOver;
+        next.since = now;
+        next.candidate = Some(candidate);
+        next.reset = None;
+        next.writes = Writes::Held;
+        next
+    }
+
+    /// Another turn than the one that began the term goes on with it: the candidate becomes loose (R34).
+    #[must_use]
+    pub fn taken_over(&self, loose: bool) -> Self {
+        let mut next = self.bumped();
+        if let (true, Some(c)) = (loose, &self.candidate) {
+            next.add_loose(Loose { pod: c.pod, process: c.process });
+        }
+        next
+    }
+
+    /// The candidate serves.
+    #[must_use]
+    pub fn serving(&self, main: Main, writes: Writes, now: Time) -> Self {
+        let mut next = self.bumped();
+        next.state = State::Serving;
+        next.since = now;
+        next.main = Some(main);
+        next.candidate = None;
+        next.sync = None;
+        next.writes = writes;
+        next
+    }
+
+    /// Protection is proven.
+    #[must_use]
+    pub fn protected(&self, sync: Sync) -> Self {
+        let mut next = self.bumped();
+        next.sync = Some(sync);
+        next.writes = Writes::Open;
+        next.exposed = false;
+        if next.reset.is_some_and(|r| r.pod == sync.pod) {
+            next.reset = None;
+        }
+        next
+    }
+
+    /// Protection is taken back and the registration's name retired (R4, R16).
+    #[must_use]
+    pub fn withdrawn(&self, writes: Writes) -> Self {
+        let mut next = self.bumped();
+        next.sync = None;
+        next.generation = self.generation.next();
+        next.writes = writes;
+        next
+    }
+
+    /// Gateways hold new transactions for a moment.
+    #[must_use]
+    pub fn held(&self, now: Time) -> Self {
+        let mut next = self.with_writes(Writes::Held);
+        next.held_at = now;
+        next
+    }
+
+    /// Gateways are told to open, hold or close.
+    #[must_use]
+    pub fn with_writes(&self, writes: Writes) -> Self {
+        let mut next = self.bumped();
+        next.writes = writes;
+        next
+    }
+
+    /// A reset is asked for.
+    #[must_use]
+    pub fn resetting(&self, reset: Reset) -> Self {
+        let mut next = self.bumped();
+        next.reset = Some(reset);
+        next
+    }
+
+    /// The reset is over.
+    #[must_use]
+    pub fn reset_done(&self) -> Self {
+        let mut next = self.bumped();
+        next.reset = None;
+        next
+    }
+
+    /// Asleep; everything else is kept, so that it wakes as it was.
+    #[must_use]
+    pub fn hibernated(&self, now: Time) -> Self {
+        let mut next = self.bumped();
+        next.state = State::Hibernated;
+        next.since = now;
+        next.writes = Writes::Closed;
+        next
+    }
+
+    /// Nothing changes but the revision: a compare-and-swap before a role command that needs no other.
+    #[must_use]
+    pub fn touched(&self) -> Self {
+        self.bumped()
+    }
+
+    /// Drops the loose entries of processes that are certainly gone.
+    #[must_use]
+    pub fn without_gone(mut self, gone: impl Fn(Loose) -> bool) -> Self {
+        self.loose.retain(|l| !gone(*l));
+        self
+    }
+
+    /// Is this process one that a promote may still hit?
+    pub fn is_loose(&self, process: ProcessId) -> bool {
+        self.loose.iter().any(|l| l.process == process)
+    }
+
+    /// The record in one line, for transcripts and logs.
+    pub fn headline(&self) -> String {
+        use std::fmt::Write as _;
+        let mut line = format!("{} {} {}", self.term, self.state, self.generation);
+        let pod = |p: Ordinal| p.to_string();
+        for (what, who) in [
+            ("main", self.main.as_ref().map(|m| pod(m.pod))),
+            ("candidate", self.candidate.as_ref().map(|c| pod(c.pod))),
+            ("sync", self.sync.map(|s| pod(s.pod))),
+            ("reset", self.reset.map(|r| pod(r.pod))),
+        ] {
+            if let Some(who) = who {
+                let _ = write!(line, " {what}={who}");
+            }
+        }
+        for loose in &self.loose {
+            let _ = write!(line, " loose={}", loose.pod);
+        }
+        let _ = write!(line, " writes={:?}", self.writes);
+        line
+    }
+
+    fn bumped(&self) -> Self {
+        let mut next = self.clone();
+        next.revision = self.revision.next();
+        next
+    }
+
+    fn add_loose(&mut self, entry: Loose) {
+        if let Err(at) = self.loose.binary_search(&entry) {
+            self.loose.insert(at, entry);
+        }
+    }
+}

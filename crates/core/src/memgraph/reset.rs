@@ -1,0 +1,143 @@
+//! A diverged replica: who is wrong, and may it be reset?
+//!
+//! Most `Error: 3` after restarts are false (a fault in Memgraph's epoch history), and wiping the accused
+//! would destroy good copies one by one. So the first question is always who is wrong (R26).
+
+use super::ids::{Ordinal, ResetId};
+use super::observed::{Answer, Registration, Status};
+use super::plan::{Plan, Step, Target};
+use super::reason::{Reason, Why};
+use super::record::{Main, Reset};
+use super::rules::Rule;
+use super::term::forget_gone;
+use super::view::View;
+
+/// Memgraph's number for "diverged", despite its name CONNECTION_FAILED in the source.
+const DIVERGED: u8 = 3;
+
+/// What to do about this pod if it is diverged; `None` if it is not.
+pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answer) -> Option<Plan> {
+    let accused = is_accused(view, main, pod);
+    if !accused && !has_foreign_data(main, answer) {
+        return None;
+    }
+    if accused && view.rules().on(Rule::R26) && main_is_suspect(view, main) {
+        return Some(cure_main(view, main));
+    }
+    if let Some(refusal) = refusal(view, main, pod) {
+        return Some(refusal);
+    }
+    let reset = Reset {
+        pod,
+        process: answer.process,
+        id: ResetId(view.record.revision.next().0),
+        term: view.record.term,
+    };
+    let next = forget_gone(view, view.record.resetting(reset));
+    let reason = Reason::new(Rule::Reset, Why::ResetReplica { pod }).on(view.said(pod));
+    let plan = Plan::because(reason).then(Step::WriteRecord(Box::new(next)));
+    Some(carry_out(view, &reset, plan))
+}
+
+/// `Error: 3` at registration or status `diverged`, said by this MAIN of this process.
+fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
+    let process = view.answer(pod).map(|a| a.process);
+    let refused = view.seen.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
+        r.code == DIVERGED && r.by == main.process && Some(r.of) == process
+    });
+    let shown = |r: &Registration| r.name.pod() == pod && r.status == Status::Diverged;
+    refused || view.answer(main.pod).is_some_and(|a| a.replicas.iter().flatten().any(shown))
+}
+
+/// A disk of another database never gives `Error: 3`: it stays `invalid` for ever.
+fn has_foreign_data(main: &Main, answer: &Answer) -> bool {
+    answer.data.is_some_and(|d| d.database != main.database && !(d.empty && d.mark.is_none()))
+}
+
+/// Is MAIN's own history more likely wrong than its replicas' data (R26)?
+fn main_is_suspect(view: &View<'_>, main: &Main) -> bool {
+    if main.suspect {
+        return true;
+    }
+    let peers: Vec<Ordinal> =
+        view.seen.pods.iter().map(|p| p.ordinal).filter(|p| *p != main.pod && view.answer(*p).is_some()).collect();
+    // With one peer "all of them" says nothing, and R14 would be dead. A rebuilt history is trusted.
+    !main.rebuilt && peers.len() >= 2 && peers.into_iter().all(|p| is_accused(view, main, p))
+}
+
+/// Ends MAIN's process with SIGKILL: it comes back by the init file, its history rebuilt from the log, and is
+/// promoted in a new term. Nobody is reset meanwhile.
+fn cure_main(view: &View<'_>, main: &Main) -> Plan {
+    let reason = Reason::new(Rule::R26, Why::MainSuspect { main: main.pod }).on(view.said(main.pod));
+    match view.seen.object(main.pod) {
+        Some(object) => {
+            let target = Target { pod: main.pod, process: main.process };
+            Plan::because(reason).then(Step::EndProcess { target, uid: object.uid })
+        }
+        None => Plan::wait(reason),
+    }
+}
+
+/// Why a diverged pod is not reset now.
+fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
+    let refuse = |rule, why| Some(Plan::wait(Reason::new(rule, why)));
+    let approved = view.seen.wishes.approve_reset == Some(pod);
+    let protected = view.record.sync.is_some_and(|s| s.pod == pod);
+    if pod == main.pod {
+        return refuse(Rule::Reset, Why::MainSuspect { main: pod });
+    }
+    if protected && approved {
+        let next = forget_gone(view, view.record.withdrawn(view.writes_unprotected(view.record.exposed)));
+        let reason = Reason::new(Rule::R14, Why::NeedsApproval { pod });
+        return Some(Plan::because(reason).then(Step::WriteRecord(Box::new(next))));
+    }
+    if protected || (!view.rules().on(Rule::R14) && pod.is_authority() && !approved) {
+        return refuse(Rule::R14, Why::NeedsApproval { pod });
+    }
+    if view.record.reset.is_some() {
+        return refuse(Rule::Reset, Why::OtherReset { pod });
+    }
+    if view.seen.memory.resets_last_hour >= view.spec().resets_per_hour {
+        return refuse(Rule::Reset, Why::TooManyResets { pod });
+    }
+    if !view.seen.memory.disk_has_room {
+        return refuse(Rule::Reset, Why::NoRoom { pod });
+    }
+    let young = view.now.since(view.record.since) < view.spec().reset_quiet;
+    if young && !pod.is_authority() && view.rules().on(Rule::R20) && !approved {
+        return refuse(Rule::R20, Why::MayHoldLostWrite { pod });
+    }
+    None
+}
+
+/// A reset that is in the record: carry it out, see its end, or drop it when it belongs to another term.
+pub(super) fn pending(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
+    let reset = view.record.reset?;
+    let pod = reset.pod;
+    let overruled =
+        reset.term != view.record.term || pod == main.pod || view.record.sync.is_some_and(|s| s.pod == pod);
+    let back = !runs(view, pod, &reset)
+        && View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready);
+    if overruled || back {
+        let why = if overruled { Why::ResetOverruled { pod } } else { Why::ResetOver { pod } };
+        let next = forget_gone(view, view.record.reset_done());
+        return Some(Plan::because(Reason::new(Rule::Reset, why)).then(Step::WriteRecord(Box::new(next))));
+    }
+    if !runs(view, pod, &reset) || view.seen.object(pod).is_none_or(|o| o.terminating) {
+        return None;
+    }
+    let plan = Plan::because(Reason::new(Rule::Reset, Why::ResetPending { pod }));
+    Some(carry_out(view, &reset, plan))
+}
+
+fn runs(view: &View<'_>, pod: Ordinal, reset: &Reset) -> bool {
+    view.seen.object(pod).is_some_and(|o| o.running == Some(reset.process))
+}
+
+/// Marker first, then the pod: an init container without a marker never asks.
+fn carry_out(view: &View<'_>, reset: &Reset, plan: Plan) -> Plan {
+    let Some(object) = view.seen.object(reset.pod) else { return plan };
+    let target = Target { pod: reset.pod, process: reset.process };
+    plan.then(Step::WriteMarker { target, id: reset.id, term: reset.term })
+        .then(Step::DeletePod { target, uid: object.uid })
+}

@@ -1,0 +1,69 @@
+//! `Serving`: what is looked at, in which order. First match acts; nothing below delays anything above.
+//!
+//! This is the seeds' "Reconcile Actions" (001) and "Actions for Reconciliation" (002). The numbers of
+//! their steps stand beside the code that does them; `docs/seed-steps.md` has the table.
+
+use super::observed::{Answer, Status};
+use super::plan::{Plan, Step};
+use super::reason::{Reason, Why};
+use super::record::{Main, Writes};
+use super::rules::Rule;
+use super::view::View;
+use super::{async_pods, failover, hibernation, pair, reset, switchover, term};
+
+/// One turn of a serving cluster.
+pub(super) fn turn(view: &View<'_>) -> Plan {
+    let Some(main) = &view.record.main else {
+        return Plan::wait(Reason::new(Rule::R5, Why::UnknownState));
+    };
+    // 001 step 2: MAIN first.
+    if !view.healthy(main) {
+        return failover::turn(view, main);
+    }
+    let Some(answer) = view.answer(main.pod) else {
+        return failover::turn(view, main);
+    };
+    let plan = replica_ahead(view, main, answer)
+        .or_else(|| hibernation::fall_asleep(view, main, answer))
+        .or_else(|| switchover::begin(view, main))
+        .or_else(|| reset::pending(view, main, answer));
+    if let Some(plan) = plan {
+        return plan;
+    }
+    let pair = pair::turn(view, main, answer);
+    let plan = if pair.steps.is_empty() { beside(pair, async_pods::turn(view, main, answer)) } else { pair };
+    match switchover::refusal(view, main) {
+        Some(reason) => plan.also(reason),
+        None => plan,
+    }
+}
+
+/// ASYNC work goes on while the pair waits; both reasons are shown.
+fn beside(pair: Plan, other: Plan) -> Plan {
+    let Plan { steps: _, mut reasons, wake } = pair;
+    reasons.extend(other.reasons);
+    let merged = Plan { steps: other.steps, reasons, wake: other.wake };
+    match wake {
+        Some(at) => merged.wake_at(at),
+        None => merged,
+    }
+}
+
+/// R27: MAIN lost its tail. The next write would be acknowledged and missing on the replica.
+fn replica_ahead(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
+    if !view.rules().on(Rule::R27) {
+        return None;
+    }
+    let partner = main.pod.partner()?;
+    let ahead = View::registrations_of(answer, partner)
+        .find(|r| r.attached && r.behind > 0 && r.status == Status::Ready)?;
+    let reason = Reason::new(Rule::R27, Why::ReplicaAhead { pod: partner }).on([view.listed(main.pod, ahead)]);
+    if view.promotable(partner) {
+        return Some(term::begin(view, partner, true, term::How::Plain, reason));
+    }
+    if view.record.writes == Writes::Closed {
+        return Some(Plan::wait(reason));
+    }
+    let next = term::forget_gone(view, view.record.with_writes(Writes::Closed));
+    Some(Plan::because(reason).then(Step::WriteRecord(Box::new(next))))
+}

@@ -1,0 +1,49 @@
+//! A planned move of MAIN: drain, demote, promote, in one turn; or give it up and stay.
+
+use super::ids::Ordinal;
+use super::plan::Plan;
+use super::reason::{Reason, Why};
+use super::record::Main;
+use super::rules::Rule;
+use super::term::{self, How};
+use super::view::View;
+
+/// Somebody asked for a move. `None`: nothing was asked, or it is done already.
+pub(super) fn begin(view: &View<'_>, main: &Main) -> Option<Plan> {
+    let pod = view.seen.wishes.switchover.filter(|pod| *pod != main.pod)?;
+    if !ready_to_move(view, main, pod) {
+        return None;
+    }
+    let reason = Reason::new(Rule::Switchover, Why::SwitchoverWanted { pod }).on(view.said(pod));
+    Some(term::begin(view, pod, true, How::Move, reason))
+}
+
+/// Why a move that was asked for does not happen; shown beside whatever else the turn does.
+pub(super) fn refusal(view: &View<'_>, main: &Main) -> Option<Reason> {
+    let pod = view.seen.wishes.switchover.filter(|pod| *pod != main.pod)?;
+    (!ready_to_move(view, main, pod)).then(|| Reason::new(Rule::Switchover, Why::SwitchoverRefused { pod }))
+}
+
+fn ready_to_move(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
+    let level = view.answer(main.pod).is_some_and(|a| {
+        View::registrations_of(a, pod).any(|r| {
+            view.is_current_strict(r) && r.status == super::observed::Status::Ready && r.behind == 0
+        })
+    });
+    view.promotable(pod) && level && view.record.sync.is_some_and(|s| !view.loose(s.process))
+}
+
+/// A move that another turn began: go on, or give it up and let MAIN keep its office.
+pub(super) fn resume(view: &View<'_>) -> Plan {
+    let (Some(candidate), Some(main)) = (&view.record.candidate, &view.record.main) else {
+        return term::resume(view);
+    };
+    let pod = candidate.pod;
+    let alive = view.answer(pod).is_some_and(|a| a.process == candidate.process);
+    let late = view.now.since(view.record.since) > view.spec().drain;
+    if view.healthy(main) && (late || !alive) {
+        let reason = Reason::new(Rule::Switchover, Why::SwitchoverGivenUp { pod });
+        return term::begin(view, main.pod, view.record.exposed, How::Plain, reason);
+    }
+    if alive { term::take_over(view, pod, How::Plain) } else { term::resume(view) }
+}

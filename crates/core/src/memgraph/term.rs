@@ -1,0 +1,270 @@
+//! Terms: begin one, complete it, take it over, abandon it.
+//!
+//! A term is begun by one compare-and-swap and completed by the same turn, in one plan: the record first,
+//! then the fence, then the promotion, then the mark, then the record again. A turn that finds a term
+//! unfinished takes it over, and from then on the candidate's process is loose (R34).
+
+use super::ids::{Ordinal, ProcessId, Term};
+use super::observed::{Answer, Role};
+use super::plan::{OnRefusal, Plan, Step, Target};
+use super::reason::{Reason, Why};
+use super::record::{Candidate, Loose, Main, Record, State};
+use super::rules::Rule;
+use super::spec::FenceTimeout;
+use super::view::View;
+
+/// How a term is completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Fence, promote if it is a REPLICA, mark, serve.
+    Plain,
+    /// The same MAIN gets a new epoch: held, demoted, promoted (R25).
+    Renew,
+    /// A planned move: gateways drain first, the demotion must succeed.
+    Move,
+    /// A human chose: the fence has no time-out (R15), and the mark may be any.
+    Override,
+}
+
+/// Begins a term with this candidate and completes it in the same plan.
+pub(super) fn begin(view: &View<'_>, pod: Ordinal, exposed: bool, how: How, reason: Reason) -> Plan {
+    let Some(candidate) = candidacy(view, pod) else {
+        return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
+    };
+    let next = match how {
+        How::Move => view.record.switching_over(candidate, view.now),
+        How::Plain | How::Renew | How::Override => view.record.new_term(candidate, exposed, view.now),
+    };
+    let next = forget_gone(view, next);
+    let plan = Plan::because(reason).then(Step::WriteRecord(Box::new(next.clone())));
+    complete(view, &next, how, plan)
+}
+
+/// A term without a MAIN that another turn began.
+pub(super) fn resume(view: &View<'_>) -> Plan {
+    let Some(candidate) = &view.record.candidate else {
+        // Cannot be written by the transitions of the record; a human's edit can.
+        return Plan::wait(Reason::new(Rule::R5, Why::UnknownState));
+    };
+    let pod = candidate.pod;
+    if !view.rules().on(Rule::R5) {
+        return resume_with_anybody(view, candidate);
+    }
+    let alive = view.answer(pod).is_some_and(|a| a.process == candidate.process);
+    if alive {
+        return take_over(view, pod, how_to_resume(view));
+    }
+    if view.seen.is_gone(pod, candidate.process) {
+        return abandon(view, pod);
+    }
+    Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }))
+}
+
+/// Goes on with a term that another turn began; its candidate is loose from here on.
+pub(super) fn take_over(view: &View<'_>, pod: Ordinal, how: How) -> Plan {
+    let next = forget_gone(view, view.record.taken_over(view.rules().on(Rule::R34)));
+    let plan = Plan::because(Reason::new(Rule::R34, Why::TakeOver { pod }).on(view.said(pod)))
+        .then(Step::WriteRecord(Box::new(next.clone())));
+    complete(view, &next, how, plan)
+}
+
+/// The candidate is gone or given up: the recorded MAIN gets a new term, if it is entitled.
+///
+/// Safe because nothing is acknowledged in a term before it serves (R10, R35).
+pub(super) fn abandon(view: &View<'_>, pod: Ordinal) -> Plan {
+    let reason = Reason::new(Rule::Abandon, Why::CandidateGone { pod });
+    match &view.record.main {
+        Some(main) if view.returning(main.pod) => begin(view, main.pod, view.record.exposed, How::Plain, reason),
+        Some(main) => super::failover::nobody(view, main).also(reason),
+        None => begin_again(view, pod, reason),
+    }
+}
+
+/// The first term was not finished: nothing was ever acknowledged in it, so its pod may begin anew.
+fn begin_again(view: &View<'_>, pod: Ordinal, reason: Reason) -> Plan {
+    match view.answer(pod) {
+        Some(answer) if mark_before(view, answer, view.record, How::Plain).is_ok() => {
+            begin(view, pod, true, How::Plain, reason)
+        }
+        Some(_) => Plan::wait(Reason::new(Rule::R6, Why::SuspiciousData { pod })).also(reason),
+        None => Plan::wait(Reason::new(Rule::Bootstrap, Why::NotReady { pod })).also(reason),
+    }
+}
+
+/// What happens without R5: any pod that answers is as good as the candidate.
+fn resume_with_anybody(view: &View<'_>, candidate: &Candidate) -> Plan {
+    let recorded = view.record.main.as_ref().map(|m| m.pod).filter(|p| view.answer(*p).is_some());
+    let pod = recorded.unwrap_or(candidate.pod);
+    let Some(usurper) = candidacy(view, pod) else {
+        return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
+    };
+    let mut next = view.record.taken_over(false);
+    next.candidate = Some(usurper);
+    let plan = Plan::because(Reason::new(Rule::Complete, Why::TakeOver { pod }))
+        .then(Step::WriteRecord(Box::new(next.clone())));
+    complete(view, &next, How::Plain, plan)
+}
+
+fn how_to_resume(view: &View<'_>) -> How {
+    let named = view.seen.wishes.override_main.map(|(pod, _)| pod);
+    let candidate = view.record.candidate.as_ref().map(|c| c.pod);
+    if named.is_some() && named == candidate { How::Override } else { How::Plain }
+}
+
+/// This pod as a candidate: its process, its volume, and whom this turn has seen.
+pub(super) fn candidacy(view: &View<'_>, pod: Ordinal) -> Option<Candidate> {
+    let process = view.answer(pod)?.process;
+    let volume = view.volume(pod)?;
+    let mut peers: Vec<ProcessId> = view
+        .seen
+        .pods
+        .iter()
+        .filter(|p| p.ordinal != pod)
+        .filter_map(|p| view.answer(p.ordinal))
+        .map(|a| a.process)
+        .collect();
+    peers.sort_unstable();
+    Some(Candidate { pod, process, volume, peers, suspect: suspect(view, pod, process) })
+}
+
+/// Will its history be wrong once it is promoted (R26)?
+fn suspect(view: &View<'_>, pod: Ordinal, process: ProcessId) -> bool {
+    match &view.record.main {
+        Some(main) if main.pod == pod => main.suspect && main.process == process,
+        Some(main) => !main.peers.contains(&process),
+        None => false,
+    }
+}
+
+/// The steps from the first record of a cluster to `Serving`.
+pub(super) fn complete_first(view: &View<'_>, record: &Record, plan: Plan) -> Plan {
+    complete(view, record, How::Plain, plan)
+}
+
+/// The steps from a written term to `Serving`.
+fn complete(view: &View<'_>, record: &Record, how: How, plan: Plan) -> Plan {
+    let Some(candidate) = &record.candidate else { return plan };
+    let pod = candidate.pod;
+    let Some(answer) = view.answer(pod) else {
+        return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
+    };
+    let from = match mark_before(view, answer, record, how) {
+        Ok(from) => from,
+        Err(why) => return Plan::wait(Reason::new(Rule::R6, why).on(view.said(pod))),
+    };
+    let on = Target { pod, process: candidate.process };
+    let promote = answer.role == Role::Replica || how == How::Renew;
+    let plan = plan.then_or(Step::PushRecord(record.revision), OnRefusal::GoOn);
+    let plan = silence_others(view, record, how, plan);
+    let plan = if promote { promotion(on, how, plan) } else { keep_office(view, answer, on, plan) };
+    let plan = plan.then(Step::AdvanceMark { on, from, to: record.term });
+    let plan = if view.spec().on_promotion { plan.then(Step::RunOnPromotion(on)) } else { plan };
+    match office(view, record, candidate, answer, promote) {
+        Some(main) => {
+            let writes = view.writes_unprotected(record.exposed);
+            plan.then(Step::WriteRecord(Box::new(record.serving(main, writes, view.now))))
+        }
+        None => Plan::wait(Reason::new(Rule::R6, Why::DataUnread { pod })),
+    }
+}
+
+/// The mark the candidate must have before its term is written into its data.
+fn mark_before(view: &View<'_>, answer: &Answer, record: &Record, how: How) -> Result<Option<Term>, Why> {
+    let pod = record.candidate.as_ref().map_or(Ordinal(0), |c| c.pod);
+    let mark = answer.data.ok_or(Why::DataUnread { pod })?.mark.map(|m| m.term);
+    let lowest = record.main.as_ref().map(|m| m.term);
+    let expected = match (mark, lowest) {
+        _ if how == How::Override => true,
+        // First term: the mark is created, or an unfinished first term or an adopted cluster left one.
+        (mark, None) => mark.is_none_or(|t| t <= record.term),
+        (Some(mark), Some(lowest)) => mark >= lowest && mark <= record.term,
+        (None, Some(_)) => false,
+    };
+    if expected || !view.rules().on(Rule::R6) { Ok(mark) } else { Err(Why::SuspiciousData { pod }) }
+}
+
+/// Fences the old MAIN (R1): its demotion, its death or the gateways' word, whatever comes first.
+fn silence_others(view: &View<'_>, record: &Record, how: How, mut plan: Plan) -> Plan {
+    let Some(candidate) = &record.candidate else { return plan };
+    if how == How::Move || how == How::Renew {
+        plan = plan.then(Step::AwaitGateways(record.revision));
+    }
+    for pod in Ordinal::AUTHORITY.into_iter().filter(|p| *p != candidate.pod) {
+        if let Some(other) = view.answer(pod).filter(|a| a.role == Role::Main) {
+            // A planned move needs the demotion; elsewhere it is one of three ways to the same fence, and
+            // Memgraph refuses it while a commit is in flight (R30).
+            let refusal = if how == How::Move { OnRefusal::Retry } else { OnRefusal::GoOn };
+            plan = plan.then_or(Step::Demote(Target { pod, process: other.process }), refusal);
+        }
+    }
+    let Some(main) = &record.main else { return plan };
+    let keeps_office = main.pod == candidate.pod && view.healthy(main);
+    if keeps_office || !view.rules().on(Rule::R1) {
+        return plan;
+    }
+    let start_fence = !view.rules().on(Rule::R13) || view.seen.object(main.pod).is_some_and(|o| o.start_fence);
+    let otherwise = match how {
+        How::Override | How::Move => FenceTimeout::Wait,
+        How::Plain | How::Renew => view.spec().fence_timeout,
+    };
+    let old = Target { pod: main.pod, process: main.process };
+    plan.then(Step::AwaitFence { old, start_fence, term: record.term, otherwise })
+}
+
+fn promotion(on: Target, how: How, plan: Plan) -> Plan {
+    let plan = if how == How::Renew { plan.then_or(Step::Demote(on), OnRefusal::Retry) } else { plan };
+    plan.then(Step::Promote(on))
+}
+
+/// A MAIN that stays MAIN (R11): only registrations that would block its mark are dropped.
+fn keep_office(view: &View<'_>, answer: &Answer, on: Target, mut plan: Plan) -> Plan {
+    for dead in answer.replicas.iter().flatten().filter(|r| blocks_commits(r) && view.droppable(r)) {
+        plan = plan.then(Step::Drop { on, name: dead.name });
+    }
+    plan
+}
+
+fn blocks_commits(registration: &super::observed::Registration) -> bool {
+    use super::observed::{Mode, Status};
+    registration.attached && registration.mode == Mode::StrictSync && registration.status != Status::Ready
+}
+
+/// The office as the candidate will hold it.
+fn office(view: &View<'_>, record: &Record, candidate: &Candidate, answer: &Answer, promoted: bool) -> Option<Main> {
+    let database = answer.data?.database;
+    let before = record.main.as_ref().filter(|m| m.process == candidate.process);
+    let (epoch, peers) = match before {
+        _ if promoted || !epoch_is_told_apart(view) => (record.term, candidate.peers.clone()),
+        Some(main) => (main.epoch, main.peers.clone()),
+        // It is MAIN by somebody else's promotion: nobody knows who lived when that epoch began.
+        None => (record.term, Vec::new()),
+    };
+    Some(Main {
+        pod: candidate.pod,
+        process: candidate.process,
+        volume: candidate.volume,
+        database,
+        term: record.term,
+        epoch,
+        peers,
+        suspect: candidate.suspect,
+        rebuilt: record.main.as_ref().is_some_and(|m| {
+            m.pod == candidate.pod && (m.rebuilt || m.process != candidate.process) && promoted
+        }),
+    })
+}
+
+/// R11 says that a MAIN which keeps its office begins no epoch; without it every term counts as one.
+fn epoch_is_told_apart(view: &View<'_>) -> bool {
+    view.rules().on(Rule::R11)
+}
+
+/// Loose entries end with their process.
+pub(super) fn forget_gone(view: &View<'_>, record: Record) -> Record {
+    record.without_gone(|Loose { pod, process }| view.seen.is_gone(pod, process))
+}
+
+/// Is a term under way that has no MAIN?
+pub(super) fn unfinished(record: &Record) -> bool {
+    matches!(record.state, State::Initialising | State::NoMain | State::SwitchingOver)
+}

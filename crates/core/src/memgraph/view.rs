@@ -1,0 +1,221 @@
+//! The questions that every decision asks of (record, observed, now). Names as in `docs/protocol.md`.
+
+use super::ids::{Ordinal, ProcessId, RegistrationName, Term, VolumeId};
+use super::observed::{Answer, Contact, Mode, Observed, Registration, Role, Status};
+use super::reason::{Evidence, Fact, Source, Why};
+use super::record::{Main, Record, Writes};
+use super::rules::{Rule, Rules};
+use super::spec::{Spec, WritesWithoutSync};
+use crate::time::Time;
+
+/// A turn's knowledge, with the questions that can be asked of it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The record as it was read.
+    pub record: &'a Record,
+    /// What was seen after that.
+    pub seen: &'a Observed,
+    /// Now.
+    pub now: Time,
+}
+
+impl<'a> View<'a> {
+    /// What the user declared.
+    pub fn spec(&self) -> Spec {
+        self.seen.spec
+    }
+
+    /// Which rules are in force.
+    pub fn rules(&self) -> Rules {
+        self.seen.spec.rules
+    }
+
+    /// What this pod answered after the record was read.
+    pub fn answer(&self, pod: Ordinal) -> Option<&'a Answer> {
+        self.seen.answer(pod)
+    }
+
+    /// The volume of this pod.
+    pub fn volume(&self, pod: Ordinal) -> Option<VolumeId> {
+        self.seen.object(pod)?.volume
+    }
+
+    /// The term in this pod's data: outer `None` if it could not be read.
+    pub fn mark(&self, pod: Ordinal) -> Option<Option<Term>> {
+        self.answer(pod)?.data.map(|d| d.mark.map(|m| m.term))
+    }
+
+    /// `role(p) = main` and the process is the recorded one.
+    pub fn healthy(&self, main: &Main) -> bool {
+        self.answer(main.pod).is_some_and(|a| a.role == Role::Main && a.process == main.process)
+    }
+
+    /// May this pod take the office without losing anything? Protected, same process, still a REPLICA, and
+    /// its data says the term of MAIN.
+    pub fn promotable(&self, pod: Ordinal) -> bool {
+        let (Some(sync), Some(main), Some(answer)) = (self.record.sync, &self.record.main, self.answer(pod)) else {
+            return false;
+        };
+        sync.pod == pod
+            && (sync.process == answer.process || !self.rules().on(Rule::R2))
+            && answer.role == Role::Replica
+            && self.mark(pod) == Some(Some(main.term))
+    }
+
+    /// Is this the recorded MAIN, back with everything it had?
+    ///
+    /// The mark may also be that of an unfinished term: only a process that was MAIN in it can have written
+    /// it there, and nothing is registered to a MAIN before it serves.
+    pub fn returning(&self, pod: Ordinal) -> bool {
+        let (Some(main), Some(answer)) = (&self.record.main, self.answer(pod)) else { return false };
+        if main.pod != pod {
+            return false;
+        }
+        if !self.rules().on(Rule::R6) {
+            return true;
+        }
+        let same_data = answer.data.is_some_and(|d| d.database == main.database);
+        let marked = matches!(self.mark(pod), Some(Some(t)) if t >= main.term && t <= self.record.term);
+        self.volume(pod) == Some(main.volume) && same_data && marked
+    }
+
+    /// What speaks against MAIN; `None` if nothing does, or not enough.
+    pub fn suspicion(&self, main: &Main) -> Option<(Why, Evidence)> {
+        let pod = main.pod;
+        let object = self.seen.object(pod);
+        let kube = |fact| Evidence {
+            fact,
+            at: self.seen.read_at,
+            source: Source::Kubernetes(pod),
+            process: Some(main.process),
+        };
+        if self.seen.is_gone(pod, main.process) {
+            return Some((Why::MainEnded { main: pod }, kube(Fact::ProcessEnded)));
+        }
+        if let Some(answer) = self.answer(pod)
+            && answer.role == Role::Replica
+        {
+            let evidence = Evidence {
+                fact: Fact::Role(Role::Replica),
+                at: answer.at,
+                source: Source::Database(pod),
+                process: Some(answer.process),
+            };
+            return Some((Why::MainDemoted { main: pod }, evidence));
+        }
+        if object.is_some_and(|o| o.terminating) {
+            return Some((Why::MainTerminating { main: pod }, kube(Fact::Terminating)));
+        }
+        let (why, fact, since) = match self.seen.pod(pod)?.contact {
+            Contact::Refused { times, since } if times >= 2 => {
+                (Why::MainRefuses { main: pod, times }, Fact::Refused(times), since)
+            }
+            Contact::Silent { probes, since } if probes >= self.spec().silent_probes => {
+                (Why::MainSilent { main: pod, probes }, Fact::Silent(probes), since)
+            }
+            _ => return None,
+        };
+        if self.vetoed(main) {
+            return None;
+        }
+        Some((why, Evidence { fact, at: since, source: Source::Probe(pod), process: Some(main.process) }))
+    }
+
+    /// Did a gateway have an answer from this very process just now (R21)?
+    pub fn vetoed(&self, main: &Main) -> bool {
+        let fresh = |at: Time| self.now.since(at) < self.spec().veto;
+        self.rules().on(Rule::R21)
+            && self.seen.gateways.iter().any(|g| g.heard.is_some_and(|(at, p)| p == main.process && fresh(at)))
+    }
+
+    /// Is this process one of those that lived when MAIN's epoch began (R25)?
+    pub fn in_epoch(&self, process: ProcessId) -> bool {
+        !self.rules().on(Rule::R25)
+            || self.record.main.as_ref().is_some_and(|m| m.peers.contains(&process))
+    }
+
+    /// Is this process loose (R34)?
+    pub fn loose(&self, process: ProcessId) -> bool {
+        self.rules().on(Rule::R34) && self.record.is_loose(process)
+    }
+
+    /// Have all gateways confirmed the record as it is: nothing older is forwarded any more.
+    pub fn confirmed(&self) -> bool {
+        self.seen.all_confirmed_revision(self.record.revision)
+    }
+
+    /// Do gateways forward nothing now: held or closed, and every one of them has said so?
+    pub fn writes_stand_still(&self) -> bool {
+        self.record.writes != Writes::Open && self.confirmed()
+    }
+
+    /// What the policy says of writes while nobody protects them.
+    pub fn writes_unprotected(&self, exposed: bool) -> Writes {
+        match self.spec().writes_without_sync {
+            WritesWithoutSync::Always => Writes::Open,
+            WritesWithoutSync::AfterFailover if exposed => Writes::Open,
+            WritesWithoutSync::AfterFailover => Writes::Held,
+            WritesWithoutSync::Never => Writes::Closed,
+        }
+    }
+
+    /// The registrations of one pod at MAIN.
+    pub fn registrations_of(answer: &'a Answer, pod: Ordinal) -> impl Iterator<Item = &'a Registration> {
+        answer.replicas.iter().flatten().filter(move |r| r.name.pod() == pod)
+    }
+
+    /// May this registration be dropped now (R33)? Dropping one with background work crashes or freezes MAIN.
+    pub fn droppable(&self, registration: &Registration) -> bool {
+        if !self.rules().on(Rule::R33) || !registration.attached {
+            // A zombie has no client, so it has no work either.
+            return true;
+        }
+        let pod = registration.name.pod();
+        let steady = self.now.since(registration.since) >= self.spec().steady;
+        match registration.status {
+            Status::Ready => registration.behind == 0 && self.writes_stand_still(),
+            // A healthy link would have moved on within a few pings, so what stands still has no work.
+            Status::Invalid | Status::Diverged => self.is_away(pod) || steady,
+            Status::Replicating | Status::Recovery => false,
+        }
+    }
+
+    /// Is nothing listening for replication in this pod?
+    pub fn is_away(&self, pod: Ordinal) -> bool {
+        match self.seen.pod(pod) {
+            None => true,
+            Some(p) => p.object.is_none_or(|o| o.running.is_none()) || p.replication_port_open == Some(false),
+        }
+    }
+
+    /// Is this registration the one the record wants for SYNC?
+    pub fn is_current_strict(&self, registration: &Registration) -> bool {
+        registration.mode == Mode::StrictSync
+            && match registration.name {
+                RegistrationName::Strict(_, generation) => {
+                    generation == self.record.generation || !self.rules().on(Rule::R4)
+                }
+                RegistrationName::Async(_) => false,
+            }
+    }
+
+    /// Evidence: what the database of this pod said of itself.
+    pub fn said(&self, pod: Ordinal) -> Option<Evidence> {
+        self.answer(pod).map(|a| Evidence {
+            fact: Fact::Mark(a.data.and_then(|d| d.mark).map(|m| m.term)),
+            at: a.at,
+            source: Source::Database(pod),
+            process: Some(a.process),
+        })
+    }
+
+    /// Evidence: the cached status of a registration.
+    pub fn listed(&self, main: Ordinal, registration: &Registration) -> Evidence {
+        Evidence {
+            fact: Fact::Status(registration.status),
+            at: registration.since,
+            source: Source::Database(main),
+            process: None,
+        }
+    }
+}
