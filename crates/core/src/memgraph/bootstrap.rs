@@ -3,8 +3,8 @@
 //! The seeds' INITIAL_STATE, OPERATIONAL_STATE and UNKNOWN_STATE. With the start-up fence REPLICA no longer
 //! means "was a replica", so a MAIN is adopted only if it is proven to hold everything (R8).
 
-use super::ids::{Ordinal, Term};
-use super::observed::{Answer, Data, Observed, Role};
+use super::ids::{Ordinal, RegistrationName, Term};
+use super::observed::{Answer, Data, Observed, Role, Status};
 use super::pair::register_async;
 use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
@@ -90,10 +90,11 @@ fn discover<'a>(seen: &Observed, a: Known<'a>, b: Known<'a>) -> Found<'a> {
         r.by == main.answer.process && r.of == other.answer.process
     });
     let foreign = other.data.database != main.data.database && !fresh(&other);
-    if attached(&main, &other) && !foreign {
+    let diverged = View::registrations_of(main.answer, other.pod).any(|r| r.status == Status::Diverged);
+    if attached(&main, &other) && !foreign && !diverged {
         return Found::Operational(main);
     }
-    if refused || foreign { Found::Ambiguous } else { Found::AskSuperset { main, other } }
+    if refused || foreign || diverged { Found::Ambiguous } else { Found::AskSuperset { main, other } }
 }
 
 /// R19: above everything that was ever seen.
@@ -154,6 +155,13 @@ fn ask_superset(seen: &Observed, main: &Known<'_>, other: &Known<'_>) -> Plan {
         return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod: other.pod })).also(reason);
     }
     let on = Target { pod: main.pod, process: main.answer.process };
+    // A name that is taken answers Error 1, which says nothing; a zombie under it is dropped first.
+    let taken = View::registrations_of(main.answer, other.pod).find(|r| r.name == RegistrationName::Async(other.pod));
+    match taken {
+        Some(r) if r.attached => return unknown(Rule::R8).also(reason),
+        Some(r) => return Plan::because(reason).then(Step::Drop { on, name: r.name }),
+        None => {}
+    }
     let peer = Target { pod: other.pod, process: other.answer.process };
     register_async(seen.spec.rules, on, peer, reason)
 }

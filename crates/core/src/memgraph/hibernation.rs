@@ -23,9 +23,22 @@ pub(super) fn fall_asleep(view: &View<'_>, main: &Main, answer: &Answer) -> Opti
         let revision = view.record.revision;
         return Some(Plan::wait(Reason::new(Rule::R24, Why::HoldUnconfirmed { revision })).also(reason));
     }
+    if !provable(view, answer) && view.rules().on(Rule::R24) {
+        let next = forget_gone(view, view.record.withdrawn(Writes::Closed));
+        return Some(Plan::because(reason).then(Step::WriteRecord(Box::new(next))));
+    }
     let next = forget_gone(view, view.record.hibernated(view.now));
     let plan = prove_once_more(view, main, answer, Plan::because(reason));
     Some(plan.then(Step::WriteRecord(Box::new(next))).then(Step::Scale(0)))
+}
+
+/// Can what the record calls protection be proven once more? Otherwise it does not go to sleep with it.
+fn provable(view: &View<'_>, answer: &Answer) -> bool {
+    view.record.sync.is_none_or(|sync| {
+        let same = view.answer(sync.pod).is_some_and(|a| a.process == sync.process);
+        let mut listed = View::registrations_of(answer, sync.pod);
+        same && listed.any(|r| view.is_current_strict(r) && r.attached && r.status == Status::Ready)
+    })
 }
 
 /// The protected replica is only trusted on waking if it has the very last commit.

@@ -28,7 +28,9 @@ pub mod ids;
 pub mod observed;
 mod overriding;
 mod pair;
+pub mod gate;
 pub mod plan;
+pub mod prepare;
 pub mod reason;
 pub mod record;
 mod reset;
@@ -37,6 +39,7 @@ mod serving;
 pub mod spec;
 mod switchover;
 mod term;
+pub mod turn;
 pub mod view;
 
 pub use decide::decide;

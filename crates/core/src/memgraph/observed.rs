@@ -252,11 +252,14 @@ impl Observed {
     }
 
     /// Is this process certainly over? The kubelet reported its end, or a newer one runs in its pod.
+    ///
+    /// An answer is stronger than the object, which may lag behind and still show an older process.
     pub fn is_gone(&self, ordinal: Ordinal, process: ProcessId) -> bool {
-        let reported = self
-            .object(ordinal)
-            .is_some_and(|o| o.ended == Some(process) || o.running.is_some_and(|now| now != process));
-        reported || self.answer(ordinal).is_some_and(|a| a.process != process)
+        if let Some(answer) = self.answer(ordinal) {
+            return answer.process != process;
+        }
+        self.object(ordinal)
+            .is_some_and(|o| o.ended == Some(process) || o.running.is_some_and(|now| now != process))
     }
 
     /// Has every registered gateway confirmed this term?

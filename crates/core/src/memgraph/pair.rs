@@ -29,8 +29,11 @@ pub(super) fn turn(view: &View<'_>, main: &Main, answer: &Answer) -> Plan {
     if let Some(wrong) = own.clone().find(|r| pair.is_wrong(r)) {
         return pair.repair(wrong);
     }
-    match (own.next(), view.record.sync) {
+    let strict = own.clone().find(|r| r.mode == Mode::StrictSync);
+    match (strict.or_else(|| own.next()), view.record.sync) {
         (Some(registration), _) if registration.mode == Mode::StrictSync => pair.with_strict(registration),
+        // Registered anew as ASYNC by hand: what was proven is gone all the same.
+        (Some(_), Some(_)) if view.rules().on(Rule::R17) => pair.registration_lost(),
         (Some(registration), _) => pair.with_async(registration),
         (None, Some(_)) => pair.registration_lost(),
         (None, None) => pair.join(),
@@ -163,6 +166,9 @@ impl Pair<'_> {
             let revision = view.record.revision;
             return Plan::wait(Reason::new(Rule::R33, Why::HoldUnconfirmed { revision }));
         }
+        if view.rules().on(Rule::R28) && view.seen.pod(pod).is_none_or(|p| p.replication_port_open != Some(true)) {
+            return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod }));
+        }
         let peer = Target { pod, process: answer.process };
         let name = self.strict_name();
         Plan::because(Reason::new(Rule::Join, Why::JoinStrict { pod }).on([listed]))
@@ -293,8 +299,8 @@ impl Pair<'_> {
         }
         let both = [(self.partner, partner.process), (self.main.pod, self.main.process)];
         if let Some((pod, process)) = both.into_iter().find(|(_, process)| view.loose(*process)) {
-            let uid = view.seen.object(pod)?.uid;
             let reason = Reason::new(Rule::Settle, Why::LooseProcess { pod }).on(view.said(pod));
+            let Some(uid) = view.seen.object(pod).map(|o| o.uid) else { return Some(Plan::wait(reason)) };
             return Some(Plan::because(reason).then(Step::EndProcess { target: Target { pod, process }, uid }));
         }
         if view.in_epoch(partner.process) {

@@ -45,5 +45,7 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
         let reason = Reason::new(Rule::Switchover, Why::SwitchoverGivenUp { pod });
         return term::begin(view, main.pod, view.record.exposed, How::Plain, reason);
     }
-    if alive { term::take_over(view, pod, How::Plain) } else { term::resume(view) }
+    // While MAIN lives it is still a planned move; once it died it is a failover, which may pass a fence over.
+    let how = if view.healthy(main) { How::Move } else { How::Plain };
+    if alive { term::take_over(view, pod, how) } else { term::resume(view) }
 }

@@ -82,8 +82,10 @@ pub(super) fn abandon(view: &View<'_>, pod: Ordinal) -> Plan {
 
 /// The first term was not finished: nothing was ever acknowledged in it, so its pod may begin anew.
 fn begin_again(view: &View<'_>, pod: Ordinal, reason: Reason) -> Plan {
+    // An adopted cluster has its data there: the pod on another volume is not the one that was chosen.
+    let same_volume = view.record.candidate.as_ref().is_some_and(|c| view.volume(pod) == Some(c.volume));
     match view.answer(pod) {
-        Some(answer) if mark_before(view, answer, view.record, How::Plain).is_ok() => {
+        Some(answer) if same_volume && mark_before(view, answer, view.record, How::Plain).is_ok() => {
             begin(view, pod, true, How::Plain, reason)
         }
         Some(_) => Plan::wait(Reason::new(Rule::R6, Why::SuspiciousData { pod })).also(reason),
@@ -173,11 +175,13 @@ fn mark_before(view: &View<'_>, answer: &Answer, record: &Record, how: How) -> R
     let pod = record.candidate.as_ref().map_or(Ordinal(0), |c| c.pod);
     let mark = answer.data.ok_or(Why::DataUnread { pod })?.mark.map(|m| m.term);
     let lowest = record.main.as_ref().map(|m| m.term);
+    // As it was read: nobody can have written the mark of a term that is only being begun.
+    let highest = view.record.term;
     let expected = match (mark, lowest) {
         _ if how == How::Override => true,
         // First term: the mark is created, or an unfinished first term or an adopted cluster left one.
-        (mark, None) => mark.is_none_or(|t| t <= record.term),
-        (Some(mark), Some(lowest)) => mark >= lowest && mark <= record.term,
+        (mark, None) => mark.is_none_or(|t| t <= highest),
+        (Some(mark), Some(lowest)) => mark >= lowest && mark <= highest,
         (None, Some(_)) => false,
     };
     if expected || !view.rules().on(Rule::R6) { Ok(mark) } else { Err(Why::SuspiciousData { pod }) }

@@ -1,0 +1,127 @@
+//! What a gateway decides: whom it forwards to, when it cuts, what it confirms (G1 to G3).
+
+use super::ids::{Ordinal, Revision, Term};
+use super::observed::Role;
+use super::record::{Record, State, Writes};
+use super::rules::{Rule, Rules};
+
+/// Whom a gateway forwards to: this pod, in this term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Route {
+    /// The pod.
+    pub pod: Ordinal,
+    /// The term its data must show.
+    pub term: Term,
+}
+
+/// What a gateway must do after it read the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Cut every session first.
+    pub cut: bool,
+    /// Then confirm: nothing older than this is forwarded any more.
+    pub confirm: (Term, Revision),
+}
+
+/// A gateway's view of the record. Terms never go back (G3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gate {
+    term: Term,
+    revision: Revision,
+    route: Option<Route>,
+}
+
+impl Gate {
+    /// Highest term seen.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// Highest revision seen in that term.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Where new sessions go, if anywhere (G1).
+    pub fn route(&self) -> Option<Route> {
+        self.route
+    }
+
+    /// Takes a record that was read, or that an operator pushed; `None` if it is older than what is known.
+    pub fn on_record(&mut self, record: &Record) -> Option<Verdict> {
+        if (record.term, record.revision) < (self.term, self.revision) {
+            return None;
+        }
+        let open = record.state == State::Serving && record.writes == Writes::Open;
+        let route = record
+            .main
+            .as_ref()
+            .filter(|_| open)
+            .map(|main| Route { pod: main.pod, term: record.term });
+        let cut = route != self.route;
+        *self = Self { term: record.term, revision: record.revision, route };
+        Some(Verdict { cut, confirm: (record.term, record.revision) })
+    }
+
+    /// May clients be forwarded on a connection that answered this (R10)?
+    pub fn admits(&self, rules: Rules, role: Role, mark: Option<Term>) -> bool {
+        let Some(route) = self.route else { return false };
+        role == Role::Main && (mark == Some(route.term) || !rules.on(Rule::R10))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memgraph::ids::{DatabaseId, ProcessId, VolumeId};
+    use crate::memgraph::record::{Candidate, Main};
+    use crate::time::Time;
+
+    fn candidate() -> Candidate {
+        Candidate { pod: Ordinal(0), process: ProcessId(1), volume: VolumeId(1), peers: vec![], suspect: false }
+    }
+
+    fn serving(writes: Writes) -> Record {
+        let main = Main {
+            pod: Ordinal(0),
+            process: ProcessId(1),
+            volume: VolumeId(1),
+            database: DatabaseId(1),
+            term: Term(4),
+            epoch: Term(4),
+            peers: vec![],
+            suspect: false,
+            rebuilt: false,
+        };
+        Record::initialising(Term(4), candidate(), Time::ZERO).serving(main, writes, Time::ZERO)
+    }
+
+    #[test]
+    fn a_gate_forwards_only_while_serving_and_open_and_cuts_when_that_changes() {
+        let mut gate = Gate::default();
+        assert!(!gate.admits(Rules::ALL, Role::Main, Some(Term(4))), "nothing read yet");
+        let open = serving(Writes::Open);
+        assert_eq!(gate.on_record(&open), Some(Verdict { cut: true, confirm: (Term(4), Revision(2)) }));
+        assert_eq!(gate.route(), Some(Route { pod: Ordinal(0), term: Term(4) }));
+        assert_eq!((gate.term(), gate.revision()), (Term(4), Revision(2)));
+        assert!(!gate.on_record(&open.touched()).unwrap().cut, "the same route is not cut");
+        assert!(gate.on_record(&open.touched().held(Time::ZERO)).unwrap().cut);
+        assert_eq!(gate.route(), None);
+        let next = open.new_term(candidate(), true, Time::ZERO);
+        assert_eq!(gate.on_record(&next).unwrap().confirm, (Term(5), Revision(3)));
+        assert_eq!(gate.on_record(&open), None, "terms never go back");
+        assert_eq!(gate.route(), None);
+    }
+
+    #[test]
+    fn a_connection_is_admitted_only_to_a_main_whose_data_shows_the_term() {
+        let mut gate = Gate::default();
+        gate.on_record(&serving(Writes::Open));
+        assert!(gate.admits(Rules::ALL, Role::Main, Some(Term(4))));
+        for (role, mark) in
+            [(Role::Replica, Some(Term(4))), (Role::Main, Some(Term(3))), (Role::Main, Some(Term(5))), (Role::Main, None)]
+        {
+            assert!(!gate.admits(Rules::ALL, role, mark), "{role:?} {mark:?}");
+        }
+    }
+}

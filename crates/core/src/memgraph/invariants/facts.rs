@@ -1,0 +1,132 @@
+//! What the observations say, read independently of the code that decides.
+
+use crate::memgraph::ids::{Ordinal, PodUid, ProcessId, Revision, Term, VolumeId};
+use crate::memgraph::observed::{Answer, Contact, Observed, Pod, PodObject, Registration, Role, Status};
+use crate::memgraph::plan::Target;
+use crate::memgraph::record::{Candidate, Main, Record, State};
+use crate::time::Time;
+
+/// Memgraph's number for "diverged".
+const DIVERGED: u8 = 3;
+
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) seen: &'a Observed,
+    pub(super) now: Time,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn pod(self, pod: Ordinal) -> Option<&'a Pod> {
+        self.seen.pods.iter().find(|p| p.ordinal == pod)
+    }
+
+    pub(super) fn object(self, pod: Ordinal) -> Option<&'a PodObject> {
+        self.pod(pod)?.object.as_ref()
+    }
+
+    /// What the pod said after the record was read; anything older is history.
+    pub(super) fn fresh(self, pod: Ordinal) -> Option<&'a Answer> {
+        match &self.pod(pod)?.contact {
+            Contact::Answered(answer) if answer.at >= self.seen.read_at => Some(answer),
+            Contact::Answered(_) | Contact::Unknown | Contact::Refused { .. } | Contact::Silent { .. } => None,
+        }
+    }
+
+    /// What this very process said after the record was read.
+    pub(super) fn fresh_process(self, target: Target) -> Option<&'a Answer> {
+        self.fresh(target.pod).filter(|a| a.process == target.process)
+    }
+
+    pub(super) fn volume(self, pod: Ordinal) -> Option<VolumeId> {
+        self.object(pod)?.volume
+    }
+
+    pub(super) fn has_uid(self, pod: Ordinal, uid: PodUid) -> bool {
+        self.object(pod).is_some_and(|o| o.uid == uid)
+    }
+
+    /// The term in the pod's data, if the data was read.
+    pub(super) fn mark(self, pod: Ordinal) -> Option<Option<Term>> {
+        Some(self.fresh(pod)?.data?.mark.map(|m| m.term))
+    }
+
+    /// A process that just answered is not gone, whatever a lagging object says.
+    pub(super) fn gone(self, target: Target) -> bool {
+        if let Some(answer) = self.fresh(target.pod) {
+            return answer.process != target.process;
+        }
+        self.object(target.pod)
+            .is_some_and(|o| o.ended == Some(target.process) || o.running.is_some_and(|p| p != target.process))
+    }
+
+    /// The recorded MAIN answers as MAIN, in the recorded process.
+    pub(super) fn healthy(self, record: &Record) -> Option<&'a Answer> {
+        let main = record.main.as_ref()?;
+        self.fresh_process(holder(main)).filter(|a| a.role == Role::Main)
+    }
+
+    pub(super) fn gateways_have_term(self, term: Term) -> bool {
+        self.seen.gateways.iter().all(|g| g.term >= term)
+    }
+
+    pub(super) fn gateways_have_revision(self, revision: Revision) -> bool {
+        self.seen.gateways.iter().all(|g| g.revision >= revision)
+    }
+
+    /// Nothing listens for replication in this pod.
+    pub(super) fn away(self, pod: Ordinal) -> bool {
+        let Some(pod) = self.pod(pod) else { return true };
+        let runs = pod.object.is_some_and(|o| o.running.is_some());
+        !runs || pod.replication_port_open == Some(false)
+    }
+
+    /// Did this MAIN refuse the answering process of this pod as diverged, or show it so?
+    pub(super) fn accused(self, main: &Main, pod: Ordinal) -> bool {
+        let Some(answer) = self.fresh(pod) else { return false };
+        let refused = self
+            .pod(pod)
+            .and_then(|p| p.refusal)
+            .is_some_and(|r| r.code == DIVERGED && r.by == main.process && r.of == answer.process);
+        refused || self.listed(main.pod).any(|r| r.name.pod() == pod && r.status == Status::Diverged)
+    }
+
+    /// Its data belongs to another database.
+    pub(super) fn foreign(self, main: &Main, pod: Ordinal) -> bool {
+        self.fresh(pod)
+            .and_then(|a| a.data)
+            .is_some_and(|d| d.database != main.database && (!d.empty || d.mark.is_some()))
+    }
+
+    /// Is MAIN's history more likely wrong than everybody's data (R26)?
+    pub(super) fn main_is_suspect(self, main: &Main) -> bool {
+        let answering = |p: &&Pod| p.ordinal != main.pod && self.fresh(p.ordinal).is_some();
+        let peers = self.seen.pods.iter().filter(answering).count();
+        let accused = self.seen.pods.iter().filter(answering).filter(|p| self.accused(main, p.ordinal)).count();
+        main.suspect || (!main.rebuilt && peers >= 2 && peers == accused)
+    }
+
+    /// What this pod lists as its replicas.
+    pub(super) fn listed(self, pod: Ordinal) -> impl Iterator<Item = &'a Registration> {
+        self.fresh(pod).and_then(|a| a.replicas.as_ref()).into_iter().flatten()
+    }
+}
+
+pub(super) fn holder(main: &Main) -> Target {
+    Target { pod: main.pod, process: main.process }
+}
+
+pub(super) fn aspirant(candidate: &Candidate) -> Target {
+    Target { pod: candidate.pod, process: candidate.process }
+}
+
+/// A term was begun that has no MAIN yet.
+pub(super) fn unfinished(record: &Record) -> bool {
+    match record.state {
+        State::Initialising | State::NoMain | State::SwitchingOver => true,
+        State::Serving | State::Hibernated => false,
+    }
+}
+
+pub(super) fn is_loose(record: &Record, process: ProcessId) -> bool {
+    record.loose.iter().any(|l| l.process == process)
+}

@@ -1,0 +1,66 @@
+//! Writes, sleep and pause.
+
+use super::facts::holder;
+use super::{At, Change, Detail, Invariant, Judge};
+use crate::memgraph::plan::{Step, Target};
+use crate::memgraph::record::{State, Writes};
+use crate::memgraph::spec::WritesWithoutSync;
+
+/// What holds for every step.
+pub(super) fn any_step(judge: &mut Judge<'_>, at: At<'_>, step: &Step) {
+    let wishes = judge.facts.seen.wishes;
+    if wishes.paused_until.is_some_and(|until| judge.facts.now < until) {
+        judge.broken(at, Invariant::Paused, Detail::Plan);
+    }
+    let asleep = wishes.hibernated && judge.read.is_some_and(|r| r.state == State::Hibernated);
+    if asleep && !matches!(step, Step::Scale(_)) && step.record().is_none() {
+        judge.broken(at, Invariant::AsleepQuiet, Detail::Plan);
+    }
+}
+
+pub(super) fn scale(judge: &mut Judge<'_>, at: At<'_>, pods: u8) {
+    let wanted = if judge.facts.seen.wishes.hibernated { 0 } else { judge.facts.seen.spec.replicas };
+    if pods != wanted || at.record.is_none_or(|r| r.state != State::Hibernated) {
+        judge.broken(at, Invariant::AsleepQuiet, Detail::Pods(pods));
+    }
+}
+
+pub(super) fn writes(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
+    let Change { before, next } = change;
+    let detail = Detail::Record(next.revision);
+    if before.is_some_and(|b| !b.exposed) && next.exposed && !change.begins_term() {
+        judge.broken(at, Invariant::WritesByPolicy, detail);
+    }
+    if next.writes != Writes::Open {
+        return;
+    }
+    if next.state != State::Serving {
+        judge.broken(at, Invariant::WritesOnlyServing, detail);
+    }
+    let allowed = match judge.facts.seen.spec.writes_without_sync {
+        WritesWithoutSync::Always => true,
+        WritesWithoutSync::AfterFailover => next.exposed,
+        WritesWithoutSync::Never => false,
+    };
+    // Writes that were open and unprotected under another policy are not opened by this write.
+    let was_so = before.is_some_and(|b| b.writes == Writes::Open && b.sync.is_none() && b.state == next.state);
+    if next.sync.is_none() && !allowed && !was_so {
+        judge.broken(at, Invariant::WritesByPolicy, detail);
+    }
+}
+
+pub(super) fn sleep(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
+    let Change { before: Some(before), next } = change else { return };
+    if next.state != State::Hibernated || before.state == State::Hibernated {
+        return;
+    }
+    let facts = judge.facts;
+    let quiet = before.writes == Writes::Closed && facts.gateways_have_revision(before.revision);
+    if !facts.seen.wishes.hibernated || at.written.is_some() || !quiet {
+        judge.broken(at, Invariant::SleepClosed, Detail::Record(next.revision));
+    }
+    let (Some(sync), Some(main)) = (next.sync, &next.main) else { return };
+    if !judge.proof_made(at, holder(main), Target { pod: sync.pod, process: sync.process }) {
+        judge.broken(at, Invariant::SleepProven, Detail::Pod(sync.pod));
+    }
+}

@@ -1,0 +1,160 @@
+//! The executor without I/O: which step is next, and what an outcome means.
+//!
+//! It makes no choice. A refused step means what the plan says it means; an unknown outcome ends the turn,
+//! and the next one observes again. The shell around it checks the lease right before every step.
+
+use super::ids::Term;
+use super::observed::{Observed, Role};
+use super::plan::{OnRefusal, Plan, Planned, Step, Target};
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Answered: done.
+    Done,
+    /// Answered: not done, and it had no effect.
+    Refused,
+    /// No answer. It may have been done, may be done later, or never.
+    Unknown,
+}
+
+/// Where a turn stands after an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is a next step.
+    GoOn,
+    /// Every step was done.
+    Finished,
+    /// It ended early: refused, unknown, or undone.
+    Ended,
+}
+
+/// A plan being carried out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Turn {
+    steps: Vec<Planned>,
+    at: usize,
+    undo: Option<Step>,
+}
+
+impl Turn {
+    /// The plan, from its first step.
+    pub fn new(plan: Plan) -> Self {
+        Self { steps: plan.steps, at: 0, undo: None }
+    }
+
+    /// The step to do now; `None` when there is none left.
+    pub fn step(&self) -> Option<&Step> {
+        self.undo.as_ref().or_else(|| self.steps.get(self.at).map(|p| &p.step))
+    }
+
+    /// Steps not done yet.
+    pub fn remaining(&self) -> &[Planned] {
+        self.steps.get(self.at..).unwrap_or_default()
+    }
+
+    /// Takes the outcome of the current step.
+    pub fn on(&mut self, outcome: Outcome) -> Progress {
+        if self.undo.take().is_some() {
+            return Progress::Ended;
+        }
+        let Some(planned) = self.steps.get(self.at) else { return Progress::Finished };
+        match (outcome, &planned.on_refusal) {
+            (Outcome::Done, _) | (Outcome::Refused, OnRefusal::GoOn) => self.advance(),
+            (Outcome::Refused, OnRefusal::Retry) => Progress::GoOn,
+            (Outcome::Refused, OnRefusal::Undo(step)) => {
+                self.undo = Some((**step).clone());
+                Progress::GoOn
+            }
+            (Outcome::Refused, OnRefusal::End) | (Outcome::Unknown, _) => Progress::Ended,
+        }
+    }
+
+    fn advance(&mut self) -> Progress {
+        self.at += 1;
+        if self.at < self.steps.len() { Progress::GoOn } else { Progress::Finished }
+    }
+}
+
+/// Why the old MAIN cannot acknowledge anything any more (R1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FencedBy {
+    /// It answered as REPLICA.
+    Demotion,
+    /// Its process is over, and what follows it starts as REPLICA.
+    Death,
+    /// Every registered gateway cut its sessions and confirmed the term.
+    Gateways,
+}
+
+/// Is the old MAIN fenced?
+pub fn fenced(old: Target, start_fence: bool, term: Term, seen: &Observed) -> Option<FencedBy> {
+    if seen.answer(old.pod).is_some_and(|a| a.role == Role::Replica) {
+        return Some(FencedBy::Demotion);
+    }
+    if start_fence && seen.is_gone(old.pod, old.process) {
+        return Some(FencedBy::Death);
+    }
+    seen.all_confirmed_term(term).then_some(FencedBy::Gateways)
+}
+
+/// Has what this step waits for happened? Steps that do not wait are never `true`.
+pub fn awaited(step: &Step, seen: &Observed) -> bool {
+    match step {
+        Step::AwaitFence { old, start_fence, term, otherwise: _ } => {
+            fenced(*old, *start_fence, *term, seen).is_some()
+        }
+        Step::AwaitGateways(revision) => seen.all_confirmed_revision(*revision),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memgraph::ids::{Ordinal, ProcessId, Revision};
+    use crate::memgraph::reason::{Reason, Why};
+    use crate::memgraph::rules::Rule;
+
+    const X: Target = Target { pod: Ordinal(0), process: ProcessId(1) };
+
+    fn plan(on_refusal: OnRefusal) -> Plan {
+        Plan::because(Reason::new(Rule::Complete, Why::FallAsleep))
+            .then_or(Step::Demote(X), on_refusal)
+            .then(Step::Promote(X))
+    }
+
+    #[test]
+    fn a_turn_goes_through_its_steps_in_order() {
+        let mut turn = Turn::new(plan(OnRefusal::End));
+        assert_eq!(turn.step(), Some(&Step::Demote(X)));
+        assert_eq!(turn.on(Outcome::Done), Progress::GoOn);
+        assert_eq!((turn.step(), turn.remaining().len()), (Some(&Step::Promote(X)), 1));
+        assert_eq!(turn.on(Outcome::Done), Progress::Finished);
+        assert_eq!((turn.step(), turn.remaining().len()), (None, 0));
+        assert_eq!(turn.on(Outcome::Done), Progress::Finished);
+    }
+
+    #[test]
+    fn an_unknown_outcome_ends_the_turn_whatever_a_refusal_would_mean() {
+        for on_refusal in [OnRefusal::End, OnRefusal::GoOn, OnRefusal::Retry] {
+            assert_eq!(Turn::new(plan(on_refusal)).on(Outcome::Unknown), Progress::Ended);
+        }
+    }
+
+    #[test]
+    fn a_refusal_ends_goes_on_retries_or_is_undone_as_the_plan_says() {
+        assert_eq!(Turn::new(plan(OnRefusal::End)).on(Outcome::Refused), Progress::Ended);
+        let mut retried = Turn::new(plan(OnRefusal::Retry));
+        assert_eq!(retried.on(Outcome::Refused), Progress::GoOn);
+        assert_eq!(retried.step(), Some(&Step::Demote(X)));
+        let mut passed = Turn::new(plan(OnRefusal::GoOn));
+        assert_eq!(passed.on(Outcome::Refused), Progress::GoOn);
+        assert_eq!(passed.step(), Some(&Step::Promote(X)));
+        let undo = Step::PushRecord(Revision(7));
+        let mut undone = Turn::new(plan(OnRefusal::Undo(Box::new(undo.clone()))));
+        assert_eq!(undone.on(Outcome::Refused), Progress::GoOn);
+        assert_eq!(undone.step(), Some(&undo));
+        assert_eq!(undone.on(Outcome::Done), Progress::Ended);
+    }
+}

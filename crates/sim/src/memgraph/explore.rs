@@ -1,0 +1,243 @@
+//! Exhaustive search: every interleaving of a small world, breadth first, so that the first violation found
+//! has a shortest trace.
+
+use super::world::{Action, Config, Heal, State, Violation, fingerprint};
+use std::collections::VecDeque;
+
+/// The visited set is never iterated, so its order cannot leak into a result; it must be fast.
+#[allow(clippy::disallowed_types, reason = "looked up only, never iterated; hashed with a fixed seed")]
+type Visited = std::collections::HashMap<u64, u32, foldhash::fast::FixedState>;
+
+/// How to search.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Stop after this many states.
+    pub max_states: u64,
+    /// Also ask whether every state can heal.
+    pub liveness: bool,
+    /// Report progress after this many states; 0 is never.
+    pub progress: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { max_states: 100_000_000, liveness: false, progress: 0 }
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Distinct states visited.
+    pub states: u64,
+    /// Actions tried.
+    pub transitions: u64,
+    /// Length of the longest shortest path.
+    pub depth: u32,
+    /// The whole space within the bounds was seen.
+    pub exhausted: bool,
+    /// The first violation and the shortest trace to it.
+    pub violation: Option<(Violation, Vec<Action>)>,
+    /// States cut off by the bounds.
+    pub beyond: u64,
+    /// What became of the question whether every state heals.
+    pub heal: Option<Healing>,
+}
+
+/// Can every state heal?
+#[derive(Clone, Debug, Default)]
+pub struct Healing {
+    /// States that are whole.
+    pub whole: u64,
+    /// States from which no path without a new fault leads to a whole one, or beyond the bounds.
+    pub stuck: u64,
+    /// Of those, states in which the plan names what a human must decide.
+    pub human: u64,
+    /// A shortest trace to a state that is stuck and names nobody.
+    pub example: Option<Vec<Action>>,
+    /// A shortest trace to a state that waits for a human, and its sentence.
+    pub human_example: Option<(Vec<Action>, String)>,
+}
+
+/// How each state was reached: its parent and the action.
+#[derive(Debug, Default)]
+struct Tree {
+    links: Vec<(u32, Action)>,
+}
+
+impl Tree {
+    fn trace(&self, mut at: u32) -> Vec<Action> {
+        let mut actions = Vec::new();
+        while at != 0 {
+            let Some((parent, action)) = self.links.get(at as usize) else { break };
+            actions.push(*action);
+            at = *parent;
+        }
+        actions.reverse();
+        actions
+    }
+}
+
+struct Search<'a> {
+    config: &'a Config,
+    options: Options,
+    visited: Visited,
+    tree: Tree,
+    queue: VecDeque<(u32, u32, State)>,
+    edges: Vec<(u32, u32)>,
+    marks: Vec<Mark>,
+    found: Found,
+}
+
+/// What liveness needs to know of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Whole,
+    Beyond,
+    Hurt,
+    Human,
+}
+
+/// Searches a world.
+pub fn explore(config: &Config, options: Options, mut progress: impl FnMut(&Found, usize)) -> Found {
+    let first = State::first(config);
+    let mut search = Search::new(config, options, first);
+    while let Some((at, depth, state)) = search.queue.pop_front() {
+        search.found.depth = depth;
+        search.expand(at, depth, &state);
+        if search.found.violation.is_some() {
+            return search.found;
+        }
+        if search.found.states >= options.max_states {
+            return search.found;
+        }
+        if options.progress > 0 && search.found.states % options.progress < 4 {
+            progress(&search.found, search.queue.len());
+        }
+    }
+    search.found.exhausted = true;
+    if options.liveness {
+        let healing = search.healing();
+        search.found.heal = Some(healing);
+    }
+    search.found
+}
+
+impl<'a> Search<'a> {
+    fn new(config: &'a Config, options: Options, first: State) -> Self {
+        let found = Found {
+            states: 1,
+            transitions: 0,
+            depth: 0,
+            exhausted: false,
+            violation: None,
+            beyond: 0,
+            heal: None,
+        };
+        let mut search = Self {
+            config,
+            options,
+            visited: Visited::default(),
+            tree: Tree::default(),
+            queue: VecDeque::new(),
+            edges: Vec::new(),
+            marks: Vec::new(),
+            found,
+        };
+        search.visited.insert(fingerprint::of(&first), 0);
+        search.tree.links.push((0, Action::LoseRecord));
+        search.mark(&first);
+        search.queue.push_back((0, 0, first));
+        search
+    }
+
+    fn expand(&mut self, at: u32, depth: u32, state: &State) {
+        for action in state.enabled(self.config) {
+            let mut next = state.clone();
+            let effect = next.apply(self.config, action, false);
+            self.found.transitions += 1;
+            if let Some(violation) = effect.violation {
+                let mut trace = self.tree.trace(at);
+                trace.push(action);
+                self.found.violation = Some((violation, trace));
+                return;
+            }
+            if effect.idle {
+                continue;
+            }
+            next.canonical();
+            self.arrive(at, depth, action, next);
+        }
+    }
+
+    fn arrive(&mut self, at: u32, depth: u32, action: Action, next: State) {
+        let print = fingerprint::of(&next);
+        let known = self.visited.get(&print).copied();
+        let id = known.unwrap_or_else(|| u32::try_from(self.tree.links.len()).unwrap_or(u32::MAX));
+        if self.options.liveness && !action.is_fault() {
+            self.edges.push((at, id));
+        }
+        if known.is_some() {
+            return;
+        }
+        self.visited.insert(print, id);
+        self.tree.links.push((at, action));
+        self.found.states += 1;
+        let beyond = next.is_beyond(self.config);
+        if self.options.liveness {
+            if beyond { self.marks.push(Mark::Beyond) } else { self.mark(&next) }
+        }
+        if beyond {
+            self.found.beyond += 1;
+        } else {
+            self.queue.push_back((id, depth + 1, next));
+        }
+    }
+
+    fn mark(&mut self, state: &State) {
+        if !self.options.liveness {
+            return;
+        }
+        let mark = match state.heal(self.config) {
+            Heal::Whole => Mark::Whole,
+            Heal::Hurt => Mark::Hurt,
+            Heal::Human(_) => Mark::Human,
+        };
+        self.marks.push(mark);
+    }
+
+    /// Walks back from the whole states; what is not reached cannot heal.
+    fn healing(&mut self) -> Healing {
+        let mut healing = Healing::default();
+        let mut edges = std::mem::take(&mut self.edges);
+        edges.sort_unstable_by_key(|(_, to)| *to);
+        let mut heals: Vec<bool> = self.marks.iter().map(|m| matches!(m, Mark::Whole | Mark::Beyond)).collect();
+        healing.whole = self.marks.iter().filter(|m| **m == Mark::Whole).count() as u64;
+        let mut pending: Vec<u32> =
+            heals.iter().zip(0_u32..).filter(|(h, _)| **h).map(|(_, id)| id).collect();
+        while let Some(to) = pending.pop() {
+            let start = edges.partition_point(|(_, t)| *t < to);
+            for (from, _) in edges.iter().skip(start).take_while(|(_, t)| *t == to) {
+                if let Some(healed) = heals.get_mut(*from as usize).filter(|h| !**h) {
+                    *healed = true;
+                    pending.push(*from);
+                }
+            }
+        }
+        for ((healed, mark), id) in heals.iter().zip(&self.marks).zip(0_u32..) {
+            if *healed {
+                continue;
+            }
+            healing.stuck += 1;
+            if *mark == Mark::Human {
+                healing.human += 1;
+                if healing.human_example.is_none() {
+                    healing.human_example = Some((self.tree.trace(id), String::new()));
+                }
+            } else if healing.example.is_none() {
+                healing.example = Some(self.tree.trace(id));
+            }
+        }
+        healing
+    }
+}

@@ -1,0 +1,142 @@
+//! What a world is made of, and what may go wrong in it.
+
+use crate::memgraph::instance::Profile;
+use mainstay_core::memgraph::spec::{Durability, FenceTimeout, Spec, WritesWithoutSync};
+use mainstay_core::memgraph::{Rule, Rules};
+use std::time::Duration;
+
+/// How often each fault may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Budget {
+    /// A database process dies.
+    pub crashes: u8,
+    /// A pod that is down loses its volume.
+    pub volumes: u8,
+    /// The link between two pods is cut.
+    pub partitions: u8,
+    /// A turn believes MAIN silent although it lives.
+    pub suspicions: u8,
+    /// A command times out and executes later, or never.
+    pub late: u8,
+    /// A move of MAIN is asked for.
+    pub switchovers: u8,
+    /// Somebody runs DROP REPLICA by hand.
+    pub hand_drops: u8,
+    /// Somebody deletes the record.
+    pub records: u8,
+    /// The cluster is put to sleep.
+    pub sleeps: u8,
+    /// A human overrides.
+    pub overrides: u8,
+    /// A process ends by its own (a container restart that is nobody's fault), right after a DROP.
+    pub drop_crashes: u8,
+    /// A human repairs a pod whose reset was refused: its data becomes MAIN's.
+    pub repairs: u8,
+}
+
+/// How far a search goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// New terms after the start.
+    pub terms: u64,
+    /// Writes of the record after the start.
+    pub writes: u64,
+}
+
+/// A world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Its name in reports.
+    pub name: String,
+    /// Database pods; the first two are the authority pods.
+    pub pods: u8,
+    /// Gateways.
+    pub gateways: u8,
+    /// Operators.
+    pub operators: u8,
+    /// Client writes.
+    pub writes: u16,
+    /// What may go wrong.
+    pub budget: Budget,
+    /// How far to look.
+    pub bounds: Bounds,
+    /// Release of Memgraph.
+    pub profile: Profile,
+    /// Pods start as REPLICA (the start-up fence).
+    pub init_file: bool,
+    /// Commits are fsynced one by one.
+    pub fsync: bool,
+    /// Catch-up loads a snapshot, in two steps.
+    pub snapshot_recovery: bool,
+    /// Deadlines may have passed at any observation.
+    pub deadlines: bool,
+    /// Operators may die between any two steps.
+    pub operators_die: bool,
+    /// Start with no record instead of a protected cluster.
+    pub from_nothing: bool,
+    /// Both pods start as MAIN with data and there is no record.
+    pub report_false_divergence: bool,
+    /// A perfect lease: a turn only begins while no other is under way.
+    pub perfect_lease: bool,
+    /// What the user declared.
+    pub spec: Spec,
+}
+
+impl Config {
+    /// A small protected cluster in which nothing goes wrong.
+    pub fn small(name: &str) -> Self {
+        let spec = Spec {
+            replicas: 2,
+            fence_timeout: FenceTimeout::Wait,
+            silent_probes: 1,
+            veto: Duration::ZERO,
+            hold: Duration::ZERO,
+            reset_quiet: Duration::ZERO,
+            durability: Durability::Strict,
+            ..Spec::default()
+        };
+        Self {
+            name: name.to_owned(),
+            pods: 2,
+            gateways: 1,
+            operators: 1,
+            writes: 1,
+            budget: Budget::default(),
+            bounds: Bounds { terms: 3, writes: 7 },
+            profile: Profile::V3_6,
+            init_file: true,
+            fsync: true,
+            snapshot_recovery: false,
+            deadlines: false,
+            operators_die: true,
+            from_nothing: false,
+            report_false_divergence: true,
+            perfect_lease: false,
+            spec,
+        }
+    }
+
+    /// The same world without one rule.
+    #[must_use]
+    pub fn without(mut self, rule: Rule) -> Self {
+        self.spec.rules = self.spec.rules.without(rule);
+        match rule {
+            Rule::R12 => self.fsync = false,
+            Rule::R13 => self.init_file = false,
+            _ => {}
+        }
+        self
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> Rules {
+        self.spec.rules
+    }
+
+    /// The same world with another policy for unprotected writes.
+    #[must_use]
+    pub fn policy(mut self, policy: WritesWithoutSync) -> Self {
+        self.spec.writes_without_sync = policy;
+        self
+    }
+}

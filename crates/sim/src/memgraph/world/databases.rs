@@ -1,0 +1,246 @@
+//! What databases do by themselves, and what is done to them.
+
+use super::config::Config;
+use super::state::{Pod, State, Waiting, database, model_name, process};
+use super::{Doing, Violation};
+use crate::memgraph::data::{Delta, WriteId};
+use crate::memgraph::instance::{
+    self, Begun, EpochId, MainId, Relation, Restart, Role, Stage, Status, Stop, Verdict, verdict,
+};
+use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::prepare::{Asked, Prepare, prepare};
+
+impl State {
+    /// A client's write begins on the MAIN that its gateway is connected to.
+    pub(super) fn client_writes(&mut self, doing: &mut Doing<'_>, gateway: u8) {
+        let session = self.gateways.get(usize::from(gateway)).and_then(|g| g.session);
+        let Some((number, _)) = session else { return };
+        let write = WriteId(self.next_write);
+        let begun = self.with_db(number, |db, net| db.begin(Delta::Write(write), net));
+        match begun {
+            Some(Ok(Begun::Prepared | Begun::Local)) => {
+                self.next_write += 1;
+                if let Some(pod) = self.pod_mut(number) {
+                    pod.waiting = Some(Waiting { gateway: Some(gateway), write });
+                }
+                doing.note(|| format!("w{} begins on {}", write.0, super::pod_letter(number)));
+            }
+            other => {
+                // Refused: the client is told, and the gateway checks again before it goes on (G5).
+                doing.note(|| format!("refused: {other:?}"));
+                if let Some(g) = self.gateways.get_mut(usize::from(gateway)) {
+                    g.session = None;
+                }
+            }
+        }
+    }
+
+    pub(super) fn commit_locally(&mut self, pod: u8) {
+        if let Some(pod) = self.pod_mut(pod) {
+            let _ = pod.db.commit_locally();
+        }
+    }
+
+    pub(super) fn finalize(&mut self, pod: u8) {
+        self.with_db(pod, |db, net| db.finalize(net).ok());
+    }
+
+    /// The client gets its answer, if its session was not cut meanwhile.
+    pub(super) fn acknowledge(&mut self, doing: &mut Doing<'_>, number: u8) {
+        let Some(pod) = self.pod_mut(number) else { return };
+        let Ok(_) = pod.db.finish() else { return };
+        let Some(Waiting { gateway, write }) = pod.waiting.take() else { return };
+        match gateway {
+            Some(_) => {
+                doing.note(|| format!("w{} acknowledged", write.0));
+                self.acked.insert(write);
+            }
+            None => doing.note(|| format!("w{}: nobody listens any more", write.0)),
+        }
+    }
+
+    /// Pings, heartbeat and catch-up of one replica, as far as they get in one go.
+    pub(super) fn tend(&mut self, doing: &mut Doing<'_>, main: u8, replica: u8) {
+        let before = self.false_divergence(main, replica);
+        let status = self.with_db(main, |db, net| {
+            let name = db.registrations().iter().find(|r| r.peer().0 == replica && r.is_attached())?.name();
+            if db.registration(name)?.has_queued() {
+                return db.deliver_async(name, net).ok();
+            }
+            match db.registration(name)?.status() {
+                Status::Ready | Status::Replicating | Status::Diverged => {
+                    // A live connection changes nothing; a dead one is noticed by the third ping.
+                    for _ in 0..3 {
+                        let _ = db.ping(name, net);
+                    }
+                    Some(db.registration(name)?.status())
+                }
+                Status::Invalid => {
+                    let checked = db.check(name, net).ok()?;
+                    let incremental = checked == Status::Recovery && !doing.config.snapshot_recovery;
+                    if incremental { db.recover(name, net).ok() } else { Some(checked) }
+                }
+                Status::Recovery if doing.config.snapshot_recovery && db.snapshot().is_some() => {
+                    db.recover_snapshot_finish(name, net).ok()
+                }
+                Status::Recovery => db.recover(name, net).ok(),
+            }
+        });
+        doing.note(|| format!("{:?}", status.flatten()));
+        if status == Some(Some(Status::Diverged)) && before && doing.config.report_false_divergence {
+            doing.violate(Violation::FalseDivergence { main: Ordinal(main), accused: Ordinal(replica) });
+        }
+    }
+
+    /// The first half of a snapshot recovery.
+    pub(super) fn empty(&mut self, main: u8, replica: u8) {
+        self.with_db(main, |db, net| {
+            let name = db.registrations().iter().find(|r| r.peer().0 == replica && r.is_attached())?.name();
+            db.recover_snapshot_begin(name, net).ok()
+        });
+    }
+
+    /// The process ends. What is on its disk is what a restart will find, so the restart is done here.
+    pub(super) fn end_process(&mut self, config: &Config, number: u8, power: bool) {
+        let (main, epoch) = (MainId(self.fresh_id()), EpochId(self.fresh_id()));
+        let Some(pod) = self.pod_mut(number).filter(|p| p.alive) else { return };
+        pod.alive = false;
+        pod.waiting = None;
+        let stop = if power { Stop::PowerLost } else { Stop::Killed };
+        pod.db.restart(Restart { stop, init_file: config.init_file, main, epoch });
+        for gateway in &mut self.gateways {
+            if gateway.session.is_some_and(|(pod, _)| pod == number) {
+                gateway.session = None;
+            }
+        }
+    }
+
+    /// The init container first if the pod is new, then the database.
+    pub(super) fn start_pod(&mut self, doing: &mut Doing<'_>, number: u8) {
+        let record = self.record.clone();
+        let Some(pod) = self.pod(number) else { return };
+        if pod.recreate && pod.marker.is_some() {
+            let last = Some(process(number, pod.last));
+            let asked = record.as_deref().map_or(Asked::NoRecord, Asked::Record);
+            let verdict = prepare(pod.marker, last, Ordinal(number), asked, doing.config.rules());
+            doing.note(|| format!("init container: {verdict:?}"));
+            if let Prepare::Wipe(_) = verdict {
+                self.wipe(doing, number);
+            }
+        }
+        let Some(pod) = self.pod_mut(number) else { return };
+        if pod.recreate {
+            pod.marker = None;
+            pod.recreate = false;
+        }
+        pod.alive = true;
+        pod.run += 1;
+        pod.last = pod.run;
+    }
+
+    fn wipe(&mut self, doing: &mut Doing<'_>, number: u8) {
+        if let Some(violation) = self.judge_wipe(number) {
+            doing.violate(violation);
+        }
+        let (main, epoch) = (MainId(self.fresh_id()), EpochId(self.fresh_id()));
+        let init_file = doing.config.init_file;
+        if let Some(pod) = self.pod_mut(number) {
+            pod.db.wipe(epoch);
+            pod.db.restart(Restart { stop: Stop::Killed, init_file, main, epoch });
+        }
+    }
+
+    /// Is the data that is about to be set aside needed?
+    fn judge_wipe(&self, number: u8) -> Option<Violation> {
+        let pod = self.pod(number)?;
+        let pod_id = Ordinal(number);
+        let others = || self.pods.iter().zip(0_u8..).filter(move |(_, n)| *n != number).map(|(p, _)| p);
+        let lost = others().all(|p| !pod.db.store().writes.is_within(&p.db.store().writes));
+        let acked_here = pod.db.store().writes.first_missing_in(&crate::memgraph::data::WriteSet::default());
+        if lost && acked_here.is_some_and(|w| self.acked.contains(w)) {
+            return Some(Violation::WipedAcknowledged { pod: pod_id });
+        }
+        let main = self.recorded_main().and_then(|m| self.pod(m))?;
+        let empty = pod.db.store().mark.is_none() && pod.db.store().writes.is_empty();
+        let contained = matches!(
+            main.db.lineage().relation(pod.db.lineage()),
+            Relation::Level | Relation::OtherBehind
+        );
+        (contained && !empty).then_some(Violation::WipedGoodCopy { pod: pod_id })
+    }
+
+    pub(super) fn lose_volume(&mut self, config: &Config, number: u8) {
+        self.budget.volumes = self.budget.volumes.saturating_sub(1);
+        let (main, epoch) = (MainId(self.fresh_id()), EpochId(self.fresh_id()));
+        if let Some(pod) = self.pod_mut(number) {
+            pod.volume += 1;
+            pod.marker = None;
+            pod.db.lose_volume(database(number, pod.volume), epoch, main);
+            pod.db.restart(Restart { stop: Stop::Killed, init_file: config.init_file, main, epoch });
+        }
+    }
+
+    pub(super) fn hand_drop(&mut self, main: u8, replica: u8) {
+        self.budget.hand_drops = self.budget.hand_drops.saturating_sub(1);
+        self.with_db(main, |db, _| {
+            let name = db.registrations().iter().find(|r| r.peer().0 == replica)?.name();
+            db.drop_replica(name).ok()
+        });
+    }
+
+    /// A human sets a pod right by hand: the data of MAIN, and no thought of a marker.
+    pub(super) fn repair(&mut self, config: &Config, number: u8) {
+        self.budget.repairs = self.budget.repairs.saturating_sub(1);
+        let Some(main) = self.recorded_main().filter(|m| *m != number) else { return };
+        let Some(mut copy) = self.pod(main).map(|p| p.db.clone()) else { return };
+        let (id, epoch) = (MainId(self.fresh_id()), EpochId(self.fresh_id()));
+        copy.restart(Restart { stop: Stop::Killed, init_file: config.init_file, main: id, epoch });
+        self.end_process(config, number, false);
+        if let Some(pod) = self.pod_mut(number) {
+            pod.db = copy;
+        }
+    }
+
+    /// Would this MAIN refuse that pod although the pod holds nothing that MAIN lacks?
+    pub(super) fn false_divergence(&self, main: u8, accused: u8) -> bool {
+        match (self.pod(main), self.pod(accused)) {
+            (Some(main), Some(accused)) => verdict(&main.db, &accused.db) == Verdict::FalselyDiverged,
+            _ => false,
+        }
+    }
+
+    /// Does MAIN's work on this registration change anything?
+    pub(super) fn needs_tending(&self, main: u8, r: &instance::Registration<crate::memgraph::data::Data>) -> bool {
+        if !r.is_attached() {
+            return false;
+        }
+        let reachable = |p: &Pod| p.alive && !self.is_cut(main, r.peer().0) && p.db.role() == Role::Replica;
+        let peer = self.pod(r.peer().0).is_some_and(reachable);
+        match r.status() {
+            _ if r.has_queued() => true,
+            Status::Ready | Status::Replicating | Status::Diverged => !peer,
+            Status::Invalid | Status::Recovery => peer,
+        }
+    }
+
+    /// May the commit on this pod go on to its finalize? The finalize lost on the wire between two live
+    /// processes is Memgraph's own window, and excluded by definition: it waits until the link is back.
+    pub(super) fn may_finalize(&self, number: u8) -> bool {
+        let Some(pod) = self.pod(number) else { return false };
+        pod.db.registrations().iter().all(|r| {
+            let peer = r.peer().0;
+            let prepared = self.pod(peer).is_some_and(|p| p.alive && p.db.is_prepared());
+            !(self.is_cut(number, peer) && prepared)
+        })
+    }
+
+    /// How far the client's commit on this pod is.
+    pub(super) fn stage(&self, number: u8) -> Option<Stage> {
+        self.pod(number).filter(|p| p.alive && p.waiting.is_some())?.db.stage()
+    }
+
+    /// The registration under this name on this pod.
+    pub fn registered(&self, main: u8, name: mainstay_core::memgraph::ids::RegistrationName) -> bool {
+        self.pod(main).is_some_and(|p| p.db.registration(model_name(name)).is_some())
+    }
+}

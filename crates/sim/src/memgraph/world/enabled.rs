@@ -1,0 +1,175 @@
+//! What can happen next.
+
+use super::action::{Action, Look};
+use super::config::Config;
+use super::observe::Timeless;
+use super::state::State;
+use crate::memgraph::instance::{Role, Stage};
+use mainstay_core::memgraph::plan::Step;
+use mainstay_core::memgraph::record::{State as Phase, Writes};
+use mainstay_core::memgraph::spec::FenceTimeout;
+
+impl State {
+    /// Everything that can happen next, faults within the budget included.
+    pub fn enabled(&self, config: &Config) -> Vec<Action> {
+        let mut actions = Vec::with_capacity(24);
+        self.operator_actions(config, &mut actions);
+        self.gateway_actions(config, &mut actions);
+        self.database_actions(config, &mut actions);
+        self.faults(config, &mut actions);
+        actions
+    }
+
+    fn operator_actions(&self, config: &Config, actions: &mut Vec<Action>) {
+        let lens = Timeless { suspect: None, late: false, turn: 0 };
+        let busy = self.operators.iter().any(|o| o.turn.is_some());
+        for (operator, op) in self.operators.iter().zip(0_u8..) {
+            if operator.turn.is_some() {
+                self.turn_actions(config, op, &lens, actions);
+            } else if !(busy && config.perfect_lease) {
+                actions.push(Action::Observe(op, Look::Plain));
+                self.other_looks(config, op, actions);
+            }
+        }
+        for (_, n) in self.outstanding.iter().zip(0_u8..) {
+            actions.push(Action::Execute(n));
+        }
+    }
+
+    fn turn_actions(&self, config: &Config, op: u8, lens: &Timeless, actions: &mut Vec<Action>) {
+        let may = self.may_step(config, op, lens);
+        if may {
+            actions.push(Action::Step(op));
+        }
+        let step = self.current_step(op);
+        let waits = matches!(step, Some(Step::AwaitFence { otherwise: FenceTimeout::Proceed, .. }));
+        if !may && waits {
+            actions.push(Action::Proceed(op));
+        }
+        let can_be_late = matches!(step, Some(Step::Promote(_) | Step::Demote(_) | Step::Drop { .. }));
+        if can_be_late && self.budget.late > 0 {
+            actions.push(Action::StepLate(op));
+        }
+        if config.operators_die {
+            actions.push(Action::Die(op));
+        }
+    }
+
+    fn other_looks(&self, config: &Config, op: u8, actions: &mut Vec<Action>) {
+        let Some(record) = &self.record else { return };
+        let main_alive = self.recorded_main().and_then(|m| self.pod(m)).is_some_and(|p| p.alive);
+        if self.budget.suspicions > 0 && record.state == Phase::Serving && main_alive {
+            actions.push(Action::Observe(op, Look::Suspect));
+        }
+        let deadline = record.state == Phase::SwitchingOver || record.writes == Writes::Held;
+        if config.deadlines && deadline {
+            actions.push(Action::Observe(op, Look::Late));
+        }
+        if self.budget.switchovers > 0 && record.state == Phase::Serving && record.sync.is_some() {
+            actions.push(Action::Observe(op, Look::Switchover));
+        }
+    }
+
+    fn gateway_actions(&self, config: &Config, actions: &mut Vec<Action>) {
+        for (gateway, g) in self.gateways.iter().zip(0_u8..) {
+            let seen = (gateway.gate.term(), gateway.gate.revision());
+            if self.record.as_ref().is_some_and(|r| (r.term, r.revision) > seen) {
+                actions.push(Action::Read(g));
+            }
+            let writes_left = self.next_write < config.writes;
+            match (gateway.session, gateway.gate.route()) {
+                (None, Some(route)) if writes_left && self.pod(route.pod.0).is_some_and(|p| p.alive) => {
+                    actions.push(Action::Connect(g));
+                }
+                (Some((pod, run)), _) if writes_left => {
+                    let free = |p: &super::Pod| p.alive && p.run == run && p.db.stage().is_none();
+                    if self.pod(pod).is_some_and(free) {
+                        actions.push(Action::Write(g));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn database_actions(&self, config: &Config, actions: &mut Vec<Action>) {
+        for (pod, n) in self.pods.iter().zip(0_u8..) {
+            match self.stage(n) {
+                Some(Stage::Prepared | Stage::Logged) => actions.push(Action::CommitLocally(n)),
+                // One phase is over with the local commit; two phases are told to the replicas first.
+                Some(Stage::Committed) if !self.two_phase(n) => actions.push(Action::Acknowledge(n)),
+                Some(Stage::Committed) if self.may_finalize(n) => actions.push(Action::Finalize(n)),
+                Some(Stage::Finalized) => actions.push(Action::Acknowledge(n)),
+                Some(Stage::Committed) | None => {}
+            }
+            if !pod.alive {
+                if !pod.scaled_away {
+                    actions.push(Action::Start(n));
+                }
+                continue;
+            }
+            if pod.db.role() == Role::Main && pod.db.stage().is_none() {
+                for r in pod.db.registrations().iter().filter(|r| self.needs_tending(n, r)) {
+                    actions.push(Action::Tend(n, r.peer().0));
+                    let loads = r.status() == crate::memgraph::instance::Status::Recovery && pod.db.snapshot().is_some();
+                    if config.snapshot_recovery && loads {
+                        actions.push(Action::Empty(n, r.peer().0));
+                    }
+                }
+            }
+        }
+        for (a, b) in &self.cut {
+            actions.push(Action::Heal(*a, *b));
+        }
+    }
+
+    fn two_phase(&self, n: u8) -> bool {
+        self.pod(n).is_some_and(|p| p.db.is_two_phase())
+    }
+
+    fn faults(&self, config: &Config, actions: &mut Vec<Action>) {
+        let left = &self.budget;
+        for (pod, n) in self.pods.iter().zip(0_u8..) {
+            if pod.alive && left.crashes > 0 {
+                actions.push(if config.fsync { Action::Crash(n) } else { Action::PowerLoss(n) });
+            }
+            if !pod.alive && left.volumes > 0 {
+                actions.push(Action::LoseVolume(n));
+            }
+            let main = pod.alive && pod.db.role() == Role::Main;
+            if main && left.hand_drops > 0 {
+                for r in pod.db.registrations() {
+                    actions.push(Action::HandDrop(n, r.peer().0));
+                }
+            }
+            if left.repairs > 0 && !main {
+                actions.push(Action::Repair(n));
+            }
+            if left.overrides > 0 && n < 2 {
+                actions.push(Action::Override(n));
+            }
+            if left.partitions > 0 {
+                for other in (n + 1)..config.pods {
+                    if !self.is_cut(n, other) {
+                        actions.push(Action::Cut(n, other));
+                    }
+                }
+            }
+        }
+        if left.records > 0 && self.record.is_some() {
+            actions.push(Action::LoseRecord);
+        }
+        if left.sleeps > 0 && !self.asleep {
+            actions.push(Action::Sleep(true));
+        }
+        if self.asleep {
+            actions.push(Action::Sleep(false));
+        }
+    }
+
+    /// Is this state beyond what the search looks at?
+    pub fn is_beyond(&self, config: &Config) -> bool {
+        let term = self.record.as_ref().map_or(0, |r| r.term.0);
+        term > self.start.0 + config.bounds.terms || self.version > self.start.1 + config.bounds.writes
+    }
+}

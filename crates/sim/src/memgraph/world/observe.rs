@@ -1,0 +1,227 @@
+//! What an operator sees of a world.
+
+use super::config::Config;
+use super::state::{Pod, State, core_name, pod_and_run};
+use crate::memgraph::instance::{Mode, Role, Shown, Status};
+use mainstay_core::memgraph::Record;
+use mainstay_core::memgraph::ids::{DatabaseId, GatewayId, Ordinal};
+use mainstay_core::memgraph::observed::{
+    self, Answer, Contact, Data, Gateway, Mark, Memory, Observed, PodObject, Refusal, Registration, Wishes,
+};
+use mainstay_core::time::Time;
+
+/// What time has to do with it: the explorer has none, the simulation has a clock.
+pub trait Lens {
+    /// The wall clock.
+    fn now(&self) -> Time;
+    /// How the database of this pod is reached: `None` as the world has it.
+    fn contact(&self, pod: u8) -> Option<Contact>;
+    /// Is what the API server says of this pod the truth? A lost node reports nothing.
+    fn reported(&self, pod: u8) -> bool;
+    /// Since when a registration has had its status.
+    fn since(&self, main: u8, shown: &Shown, stuck: bool) -> Time;
+    /// When a gateway last had an answer, and from which process.
+    fn heard(&self, gateway: u8) -> Option<(Time, mainstay_core::memgraph::ids::ProcessId)>;
+    /// A number for this turn.
+    fn turn(&self) -> u64;
+    /// Changes the times in a record that is written.
+    fn stamp(&self, _record: &mut Record) {}
+}
+
+/// The moment in which every explorer's observation is made.
+pub const NOW: Time = Time(1_000_000);
+
+/// No time passes: what cannot change by itself has been so for ever, everything else just began.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeless {
+    /// Which pod is believed silent although it lives.
+    pub suspect: Option<u8>,
+    /// Every deadline has passed.
+    pub late: bool,
+    /// A number for this turn.
+    pub turn: u64,
+}
+
+impl Lens for Timeless {
+    fn now(&self) -> Time {
+        if self.late { Time(NOW.0 * 2) } else { NOW }
+    }
+
+    fn contact(&self, pod: u8) -> Option<Contact> {
+        (self.suspect == Some(pod)).then_some(Contact::Silent { probes: 9, since: Time::ZERO })
+    }
+
+    fn reported(&self, _pod: u8) -> bool {
+        true
+    }
+
+    fn since(&self, _main: u8, _shown: &Shown, stuck: bool) -> Time {
+        if stuck { Time::ZERO } else { NOW }
+    }
+
+    fn heard(&self, _gateway: u8) -> Option<(Time, mainstay_core::memgraph::ids::ProcessId)> {
+        None
+    }
+
+    fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Every record was written just now.
+    fn stamp(&self, record: &mut Record) {
+        record.since = NOW;
+        record.held_at = NOW;
+    }
+}
+
+impl State {
+    /// Everything an operator learns in one turn, the record aside.
+    pub fn observe(&self, config: &Config, operator: usize, lens: &impl Lens, switchover: Option<Ordinal>) -> Observed {
+        let now = lens.now();
+        let pods = (0..config.pods).filter_map(|n| self.observe_pod(config, n, operator, lens)).collect();
+        let gateways = self
+            .gateways
+            .iter()
+            .zip(0_u8..)
+            .map(|(g, n)| Gateway {
+                id: GatewayId(u32::from(n)),
+                term: g.gate.term(),
+                revision: g.gate.revision(),
+                heard: lens.heard(n),
+            })
+            .collect();
+        Observed {
+            read_at: now,
+            turn: lens.turn(),
+            spec: config.spec,
+            pods,
+            gateways,
+            wishes: Wishes {
+                switchover,
+                override_main: self.overriding.map(|pod| (pod, Time(u64::MAX))),
+                approve_reset: None,
+                hibernated: self.asleep,
+                paused_until: None,
+            },
+            memory: Memory { status_term: self.status_term, resets_last_hour: 0, disk_has_room: true },
+        }
+    }
+
+    fn observe_pod(&self, config: &Config, n: u8, operator: usize, lens: &impl Lens) -> Option<observed::Pod> {
+        let pod = self.pod(n)?;
+        let reported = lens.reported(n);
+        let shown = pod.alive || !reported;
+        let object = PodObject {
+            uid: pod.pod_uid(n),
+            running: shown.then(|| pod.process(n)),
+            ended: (!shown).then(|| pod.process(n)),
+            volume: Some(pod.volume_id(n)),
+            terminating: false,
+            ready: shown,
+            addressed: shown,
+            start_fence: config.init_file,
+        };
+        let contact = match lens.contact(n) {
+            Some(contact) => contact,
+            None if pod.alive => Contact::Answered(self.answer(n, pod, lens)),
+            None => Contact::Refused { times: 2, since: Time::ZERO },
+        };
+        let silent = matches!(contact, Contact::Silent { .. });
+        let refusal = self.operators.get(operator).and_then(|o| {
+            o.refused.iter().find(|r| r.pod == Ordinal(n)).map(|r| Refusal {
+                at: lens.now(),
+                by: r.by,
+                of: r.of,
+                code: r.code,
+            })
+        });
+        Some(observed::Pod {
+            ordinal: Ordinal(n),
+            object: (!pod.scaled_away).then_some(object),
+            contact,
+            replication_port_open: Some(pod.alive && !silent && pod.db.role() == Role::Replica),
+            refusal,
+        })
+    }
+
+    fn answer(&self, n: u8, pod: &Pod, lens: &impl Lens) -> Answer {
+        let store = pod.db.store();
+        let data = Data {
+            database: DatabaseId(u128::from(pod.db.database_id().0)),
+            mark: store.mark.map(|term| Mark { term, proof: store.proof }),
+            empty: store.writes.is_empty(),
+        };
+        let replicas = pod.db.show_replicas().ok().map(|rows| {
+            rows.map(|shown| {
+                let stuck = self.is_stuck(n, &shown);
+                let since = lens.since(n, &shown, stuck);
+                registration(&shown, since)
+            })
+            .collect()
+        });
+        Answer {
+            at: lens.now(),
+            process: pod.process(n),
+            role: core_role(pod.db.role()),
+            data: Some(data),
+            replicas,
+        }
+    }
+
+    /// Will this registration stay as it is, whatever MAIN's pings do?
+    fn is_stuck(&self, main: u8, shown: &Shown) -> bool {
+        let Some(info) = shown.info else { return true };
+        match info.status {
+            Status::Diverged => true,
+            Status::Invalid => {
+                let mut copy = self.clone();
+                let name = shown.name;
+                copy.with_db(main, |db, net| db.check(name, net)) == Some(Ok(Status::Invalid))
+            }
+            Status::Ready | Status::Replicating | Status::Recovery => false,
+        }
+    }
+}
+
+/// The role in the core's words.
+pub fn core_role(role: Role) -> observed::Role {
+    match role {
+        Role::Main => observed::Role::Main,
+        Role::Replica => observed::Role::Replica,
+    }
+}
+
+fn registration(shown: &Shown, since: Time) -> Registration {
+    let name = core_name(shown.name);
+    let (status, behind) = shown.info.map_or((Status::Invalid, 0), |i| (i.status, i.behind));
+    Registration {
+        name,
+        mode: match shown.mode {
+            Mode::Async => observed::Mode::Async,
+            Mode::Sync => observed::Mode::Sync,
+            Mode::StrictSync => observed::Mode::StrictSync,
+        },
+        address_ok: shown.peer.0 == name.pod().0,
+        attached: shown.info.is_some(),
+        status: match status {
+            Status::Ready => observed::Status::Ready,
+            Status::Replicating => observed::Status::Replicating,
+            Status::Recovery => observed::Status::Recovery,
+            Status::Invalid => observed::Status::Invalid,
+            Status::Diverged => observed::Status::Diverged,
+        },
+        behind,
+        since,
+    }
+}
+
+/// Pod and run, for a transcript.
+pub fn short(process: mainstay_core::memgraph::ids::ProcessId) -> String {
+    let (pod, run) = pod_and_run(process);
+    format!("{}{}", pod_letter(pod), run)
+}
+
+/// A, B, C …
+pub fn pod_letter(pod: u8) -> char {
+    char::from(b'A'.saturating_add(pod))
+}

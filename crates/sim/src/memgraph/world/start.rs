@@ -1,0 +1,60 @@
+//! How a world begins.
+
+use super::action::{Action, Look};
+use super::config::Config;
+use super::state::State;
+
+impl State {
+    /// The first state of a world: a protected cluster, or empty pods without a record.
+    pub fn first(config: &Config) -> Self {
+        let mut state = Self::fresh(config);
+        if !config.from_nothing {
+            state.settle(config);
+        }
+        state.budget = config.budget;
+        let term = state.record.as_ref().map_or(0, |r| r.term.0);
+        state.start = (term, state.version);
+        for gateway in 0..config.gateways {
+            state.apply(config, Action::Connect(gateway), false);
+        }
+        state.canonical();
+        state
+    }
+
+    /// Lets everybody do their work, without faults, until the cluster is whole or nothing changes.
+    pub fn settle(&mut self, config: &Config) -> bool {
+        for _ in 0..500 {
+            if self.is_whole() && self.gateways.iter().all(|g| g.gate.route().is_some()) {
+                return true;
+            }
+            let Some(action) = self.next_fair(config) else { return self.is_whole() };
+            self.apply(config, action, false);
+        }
+        false
+    }
+
+    /// The next thing a calm world would do.
+    pub fn next_fair(&self, config: &Config) -> Option<Action> {
+        let rank = |action: &Action| match action {
+            Action::Acknowledge(_) => 0,
+            Action::Finalize(_) => 1,
+            Action::CommitLocally(_) => 2,
+            Action::Heal(..) => 3,
+            Action::Start(_) => 4,
+            Action::Tend(..) => 5,
+            Action::Read(_) => 6,
+            Action::Step(_) => 7,
+            Action::Observe(_, Look::Plain) => 8,
+            Action::Observe(_, Look::Late) => 9,
+            _ => 99,
+        };
+        let mut actions = self.enabled(config);
+        actions.retain(|a| rank(a) < 99);
+        actions.sort_by_key(rank);
+        actions.into_iter().find(|action| {
+            let mut copy = self.clone();
+            let effect = copy.apply(config, *action, false);
+            !effect.idle && copy != *self
+        })
+    }
+}

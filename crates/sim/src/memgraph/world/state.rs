@@ -1,0 +1,389 @@
+//! One moment of a world. Cheap to clone and to hash: an explorer holds millions of them.
+
+use super::config::{Budget, Config};
+use crate::memgraph::data::{Data, WriteId, WriteSet};
+use crate::memgraph::instance::{
+    self, Answer, DatabaseId, EpochId, IdVisitor, Instance, MainId, Network, NodeId, Rpc, Ts,
+};
+use mainstay_core::memgraph::Record;
+use mainstay_core::memgraph::gate::Gate;
+use mainstay_core::memgraph::ids::{self, Ordinal, PodUid, ProcessId, VolumeId};
+use mainstay_core::memgraph::plan::Step;
+use mainstay_core::memgraph::prepare::Marker;
+use mainstay_core::memgraph::turn::Turn;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// A value whose hash is computed once: plans and records are shared by many states.
+#[derive(Clone, Debug)]
+pub struct Hashed<T> {
+    value: Arc<T>,
+    hash: u64,
+}
+
+impl<T: Hash> Hashed<T> {
+    /// Wraps a value.
+    pub fn new(value: T) -> Self {
+        let mut hasher = super::fingerprint::hasher();
+        value.hash(&mut hasher);
+        Self { hash: hasher.finish(), value: Arc::new(value) }
+    }
+}
+
+impl<T> std::ops::Deref for Hashed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Hash for Hashed<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl<T> PartialEq for Hashed<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+}
+
+impl<T> Eq for Hashed<T> {}
+
+/// The commit in flight on a pod, and the client that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Waiting {
+    /// Through which gateway; `None` after its session was cut.
+    pub gateway: Option<u8>,
+    /// Which write.
+    pub write: WriteId,
+}
+
+/// A pod: its process, its volume and what is on it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pod {
+    /// Which run of the container; kept after its end.
+    pub run: u8,
+    /// Is it running?
+    pub alive: bool,
+    /// Changes when the pod is deleted and made anew.
+    pub uid: u8,
+    /// The pod was deleted: the next start runs the init container.
+    pub recreate: bool,
+    /// Which disk.
+    pub volume: u8,
+    /// The run that was last on this disk.
+    pub last: u8,
+    /// The reset marker on this disk.
+    pub marker: Option<Marker>,
+    /// Scaled away: it does not start.
+    pub scaled_away: bool,
+    /// Database and disk.
+    pub db: Instance<Data>,
+    /// A client's commit in flight.
+    pub waiting: Option<Waiting>,
+}
+
+/// A gateway and its one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gateway {
+    /// Its view of the record.
+    pub gate: Gate,
+    /// The process its session is connected to.
+    pub session: Option<(u8, u8)>,
+}
+
+/// `Error: 3`, as an operator remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Remembered {
+    /// The pod that was refused.
+    pub pod: Ordinal,
+    /// By which process.
+    pub by: ProcessId,
+    /// Which process.
+    pub of: ProcessId,
+    /// The number.
+    pub code: u8,
+}
+
+/// An operator: idle, or in a turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Operator {
+    /// The turn under way.
+    pub turn: Option<Hashed<Turn>>,
+    /// The version of the record this turn may replace.
+    pub version: u64,
+    /// What it remembers of refusals.
+    pub refused: Vec<Remembered>,
+    /// The turn's fence was not met in time and it went on (policy `Proceed`).
+    pub unfenced: bool,
+}
+
+/// Everything, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The pods.
+    pub pods: Vec<Pod>,
+    /// The record.
+    pub record: Option<Hashed<Record>>,
+    /// Its version; grows with every write.
+    pub version: u64,
+    /// The status of the cluster has shown this term.
+    pub status_term: Option<ids::Term>,
+    /// The gateways.
+    pub gateways: Vec<Gateway>,
+    /// The operators.
+    pub operators: Vec<Operator>,
+    /// Commands that timed out and may still execute.
+    pub outstanding: Vec<Step>,
+    /// Links that are cut, as pairs of pods (lower first).
+    pub cut: Vec<(u8, u8)>,
+    /// Writes that were acknowledged.
+    pub acked: WriteSet,
+    /// The next client write.
+    pub next_write: u16,
+    /// Fresh ids for epochs, mains and databases.
+    pub next_id: u32,
+    /// Sleep is wished.
+    pub asleep: bool,
+    /// An override is wished.
+    pub overriding: Option<Ordinal>,
+    /// Faults left.
+    pub budget: Budget,
+    /// Term and version at the start, for the bounds.
+    pub start: (u64, u64),
+}
+
+/// Which pod and run a process id means.
+pub fn process(pod: u8, run: u8) -> ProcessId {
+    ProcessId(u128::from(pod) * 1000 + u128::from(run) + 1)
+}
+
+/// The database that is born with a volume.
+pub fn database(pod: u8, volume: u8) -> DatabaseId {
+    DatabaseId(u32::from(pod) * 1000 + u32::from(volume) + 1)
+}
+
+/// The pod and run of a process id.
+pub fn pod_and_run(process: ProcessId) -> (u8, u8) {
+    let n = process.0.saturating_sub(1);
+    (u8::try_from(n / 1000).unwrap_or(u8::MAX), u8::try_from(n % 1000).unwrap_or(u8::MAX))
+}
+
+impl Pod {
+    /// The process that runs, or ran last.
+    pub fn process(&self, pod: u8) -> ProcessId {
+        process(pod, self.run)
+    }
+
+    /// The claim behind its data.
+    pub fn volume_id(&self, pod: u8) -> VolumeId {
+        VolumeId(u128::from(pod) * 1000 + u128::from(self.volume) + 1)
+    }
+
+    /// Its pod object.
+    pub fn pod_uid(&self, pod: u8) -> PodUid {
+        PodUid(u128::from(pod) * 1000 + u128::from(self.uid) + 1)
+    }
+}
+
+/// The name of a registration inside the model.
+pub fn model_name(name: ids::RegistrationName) -> instance::RegistrationName {
+    let n = match name {
+        ids::RegistrationName::Async(pod) => u64::from(pod.0) * 4000,
+        ids::RegistrationName::Strict(pod, generation) => u64::from(pod.0) * 4000 + generation.0 % 3999 + 1,
+    };
+    instance::RegistrationName(u16::try_from(n).unwrap_or(u16::MAX))
+}
+
+/// The name of a registration outside the model.
+pub fn core_name(name: instance::RegistrationName) -> ids::RegistrationName {
+    let pod = Ordinal(u8::try_from(name.0 / 4000).unwrap_or(u8::MAX));
+    match name.0 % 4000 {
+        0 => ids::RegistrationName::Async(pod),
+        n => ids::RegistrationName::Strict(pod, ids::Gen(u64::from(n) - 1)),
+    }
+}
+
+impl State {
+    /// Empty pods, no record.
+    pub fn fresh(config: &Config) -> Self {
+        let mut next_id = 1;
+        let mut id = || {
+            next_id += 1;
+            next_id - 1
+        };
+        let pods = (0..config.pods)
+            .map(|pod| {
+                let mut db = Instance::new(config.profile, database(pod, 0), EpochId(id()), MainId(id()));
+                if !config.fsync {
+                    db.relax_fsync();
+                }
+                let _ = db.demote(MainId(id()));
+                Pod {
+                    run: 0,
+                    alive: true,
+                    uid: 0,
+                    recreate: false,
+                    volume: 0,
+                    last: 0,
+                    marker: None,
+                    scaled_away: false,
+                    db,
+                    waiting: None,
+                }
+            })
+            .collect();
+        let gateway = Gateway { gate: Gate::default(), session: None };
+        Self {
+            pods,
+            record: None,
+            version: 0,
+            status_term: None,
+            gateways: vec![gateway; usize::from(config.gateways)],
+            operators: vec![Operator::default(); usize::from(config.operators)],
+            outstanding: Vec::new(),
+            cut: Vec::new(),
+            acked: WriteSet::default(),
+            next_write: 0,
+            next_id,
+            asleep: false,
+            overriding: None,
+            budget: Budget::default(),
+            start: (0, 0),
+        }
+    }
+
+    /// A pod by number.
+    pub fn pod(&self, pod: u8) -> Option<&Pod> {
+        self.pods.get(usize::from(pod))
+    }
+
+    /// A pod by number.
+    pub fn pod_mut(&mut self, pod: u8) -> Option<&mut Pod> {
+        self.pods.get_mut(usize::from(pod))
+    }
+
+    /// The pod in which this very process runs.
+    pub fn running(&self, process: ProcessId) -> Option<(u8, &Pod)> {
+        let (number, run) = pod_and_run(process);
+        self.pod(number).filter(|p| p.alive && p.run == run).map(|p| (number, p))
+    }
+
+    /// Is the link between two pods cut?
+    pub fn is_cut(&self, a: u8, b: u8) -> bool {
+        self.cut.contains(&(a.min(b), a.max(b)))
+    }
+
+    /// A fresh id.
+    pub fn fresh_id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Lets one database work with the others through the network.
+    pub fn with_db<T>(&mut self, pod: u8, work: impl FnOnce(&mut Instance<Data>, &mut Net<'_>) -> T) -> Option<T> {
+        let at = usize::from(pod);
+        let (left, rest) = self.pods.split_at_mut_checked(at)?;
+        let (own, right) = rest.split_first_mut()?;
+        let mut net = Net { from: pod, left, right, cut: &self.cut };
+        Some(work(&mut own.db, &mut net))
+    }
+}
+
+/// The network as one pod sees it.
+#[derive(Debug)]
+pub struct Net<'a> {
+    from: u8,
+    left: &'a mut [Pod],
+    right: &'a mut [Pod],
+    cut: &'a [(u8, u8)],
+}
+
+impl Network<Data> for Net<'_> {
+    fn call(&mut self, to: NodeId, rpc: Rpc<Data>) -> Option<Answer> {
+        let (a, b) = (self.from.min(to.0), self.from.max(to.0));
+        if self.cut.contains(&(a, b)) {
+            return None;
+        }
+        let pod = if to.0 < self.from {
+            self.left.get_mut(usize::from(to.0))
+        } else {
+            let at = usize::from(to.0).checked_sub(usize::from(self.from) + 1)?;
+            self.right.get_mut(at)
+        }?;
+        pod.alive.then(|| pod.db.serve(rpc))
+    }
+}
+
+/// Renumbers what only has to be distinct, so that states which differ in nothing else are one.
+#[derive(Debug, Default)]
+pub struct Renumber {
+    mains: Vec<MainId>,
+    epochs: Vec<EpochId>,
+    stamps: Vec<Ts>,
+    collect: bool,
+}
+
+fn place<T: Copy + PartialEq>(seen: &mut Vec<T>, id: T) -> u32 {
+    let at = seen.iter().position(|s| *s == id).unwrap_or_else(|| {
+        seen.push(id);
+        seen.len() - 1
+    });
+    u32::try_from(at).unwrap_or(u32::MAX) + 1
+}
+
+impl IdVisitor for Renumber {
+    fn main(&mut self, id: &mut MainId) {
+        if !self.collect {
+            *id = MainId(place(&mut self.mains, *id));
+        }
+    }
+
+    fn database(&mut self, _id: &mut DatabaseId) {}
+
+    fn epoch(&mut self, id: &mut EpochId) {
+        if !self.collect {
+            *id = EpochId(place(&mut self.epochs, *id));
+        }
+    }
+
+    fn ts(&mut self, ts: &mut Ts) {
+        if self.collect {
+            self.stamps.push(*ts);
+        } else if let Ok(at) = self.stamps.binary_search(ts) {
+            *ts = Ts(u32::try_from(at).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+impl State {
+    /// The same state in canonical form: ids and timestamps renumbered, dead fields cleared, operators
+    /// sorted.
+    pub fn canonical(&mut self) {
+        let mut renumber = Renumber { collect: true, stamps: vec![Ts::ZERO], ..Renumber::default() };
+        for pod in &mut self.pods {
+            pod.db.visit_ids(&mut renumber);
+        }
+        renumber.stamps.sort_unstable();
+        renumber.stamps.dedup();
+        renumber.collect = false;
+        for pod in &mut self.pods {
+            pod.db.visit_ids(&mut renumber);
+        }
+        let used = renumber.mains.len().max(renumber.epochs.len());
+        self.next_id = u32::try_from(used).unwrap_or(u32::MAX - 1) + 1;
+        for operator in &mut self.operators {
+            if operator.turn.is_none() {
+                operator.version = 0;
+                operator.unfenced = false;
+            }
+        }
+        if self.operators.len() > 1 {
+            self.operators.sort_by_cached_key(super::fingerprint::of);
+        }
+        self.outstanding.sort_unstable();
+    }
+}
