@@ -1,2 +1,60 @@
-//! Tasks.
-fn main() {}
+//! What decides whether a change is good, as code.
+//!
+//! `cargo xtask test` is the whole of it; `cargo xtask mutants` asks the
+//! harder question whether the tests would notice a wrong protocol.
+
+mod checks;
+mod mutants;
+mod stages;
+mod summary;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Tasks of the Mainstay workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run every stage that decides whether a change is good; stop at the first failure
+    Test(stages::TestArgs),
+    /// Break the protocol code on purpose, one small change at a time, and count what the tests notice
+    Mutants(mutants::MutantsArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<Verdict> {
+    let workspace = Workspace::locate()?;
+    match cli.task {
+        Task::Test(args) => stages::test(&workspace, &args),
+        Task::Mutants(args) => mutants::mutants(&workspace, &args),
+    }
+}
+
+/// The task ran to its end; this is what it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    Bad,
+}

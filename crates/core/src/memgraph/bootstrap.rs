@@ -67,7 +67,8 @@ fn discover<'a>(seen: &Observed, a: Known<'a>, b: Known<'a>) -> Found<'a> {
     let fresh = |k: &Known<'_>| k.data.empty && k.data.mark.is_none();
     // 001 discovery step 2, 002 bootstrap step 2; with the start-up fence both are REPLICA.
     let attached = |main: &Known<'_>, other: &Known<'_>| {
-        View::registrations_of(main.answer, other.pod).any(|r| r.attached && r.address_ok)
+        View::registrations_of(main.answer, other.pod)
+            .any(|r| r.attached && r.address_ok && r.status != Status::Invalid)
     };
     if fresh(&a) && fresh(&b) && !attached(&a, &b) && !attached(&b, &a) {
         return Found::Fresh;
@@ -87,7 +88,7 @@ fn discover<'a>(seen: &Observed, a: Known<'a>, b: Known<'a>) -> Found<'a> {
         return Found::Ambiguous;
     }
     let refused = seen.pod(other.pod).and_then(|p| p.refusal).is_some_and(|r| {
-        r.by == main.answer.process && r.of == other.answer.process
+        r.code == 3 && r.by == main.answer.process && r.of == other.answer.process
     });
     let foreign = other.data.database != main.data.database && !fresh(&other);
     let diverged = View::registrations_of(main.answer, other.pod).any(|r| r.status == Status::Diverged);
@@ -129,7 +130,7 @@ fn create(seen: &Observed, pod: Ordinal, term: Term, now: Time, reason: Reason) 
     let mut peers: Vec<_> =
         seen.pods.iter().filter(|p| p.ordinal != pod).filter_map(|p| seen.answer(p.ordinal)).map(|a| a.process).collect();
     peers.sort_unstable();
-    let candidate = Candidate { pod, process: answer.process, volume, peers, suspect: false };
+    let candidate = Candidate { pod, process: answer.process, volume, peers, suspect: false, forced: false };
     let record = Record::initialising(term, candidate, now);
     let view = View { record: &record, seen, now };
     let begun = Plan::because(reason).then(Step::CreateRecord(Box::new(record.clone())));

@@ -78,7 +78,7 @@ mod tests {
     use crate::time::Time;
 
     fn candidate() -> Candidate {
-        Candidate { pod: Ordinal(0), process: ProcessId(1), volume: VolumeId(1), peers: vec![], suspect: false }
+        Candidate { pod: Ordinal(0), process: ProcessId(1), volume: VolumeId(1), peers: vec![], suspect: false, forced: false }
     }
 
     fn serving(writes: Writes) -> Record {

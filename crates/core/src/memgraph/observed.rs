@@ -267,8 +267,10 @@ impl Observed {
         self.gateways.iter().all(|g| g.term >= term)
     }
 
-    /// Has every registered gateway confirmed this revision?
-    pub fn all_confirmed_revision(&self, revision: Revision) -> bool {
-        self.gateways.iter().all(|g| g.revision >= revision)
+    /// Has every registered gateway confirmed this record, or a later one?
+    ///
+    /// Revisions begin anew when a lost record is rebuilt; only the term never goes back (R19).
+    pub fn all_confirmed(&self, term: Term, revision: Revision) -> bool {
+        self.gateways.iter().all(|g| (g.term, g.revision) >= (term, revision))
     }
 }

@@ -42,8 +42,8 @@ pub enum Step {
         /// When it does not come.
         otherwise: FenceTimeout,
     },
-    /// Wait until every registered gateway confirmed this revision: none forwards anything older.
-    AwaitGateways(Revision),
+    /// Wait until every registered gateway confirmed this record: none forwards anything older.
+    AwaitGateways(Term, Revision),
     /// Set the term in the data, by compare-and-swap inside the database; exactly one row or the turn ends.
     AdvanceMark {
         /// On which process.
@@ -138,7 +138,8 @@ pub enum OnRefusal {
     GoOn,
     /// Ask again, until a deadline of the executor ends the turn.
     Retry,
-    /// Run this one step, then the turn ends (R32: a refused registration is dropped at once).
+    /// If it left something behind, run this one step; then the turn ends (R32: a refused registration is
+    /// dropped at once).
     Undo(Box<Step>),
 }
 
@@ -223,7 +224,7 @@ impl fmt::Display for Step {
             Self::AwaitFence { old, term, otherwise, start_fence: _ } => {
                 write!(f, "wait until {old} is fenced for {term} (else {otherwise:?})")
             }
-            Self::AwaitGateways(r) => write!(f, "wait until every gateway confirmed {r}"),
+            Self::AwaitGateways(_, r) => write!(f, "wait until every gateway confirmed {r}"),
             Self::AdvanceMark { on, from: Some(from), to } => {
                 write!(f, "{on}: mark {} -> {}", from.0, to.0)
             }

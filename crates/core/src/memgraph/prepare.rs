@@ -76,7 +76,7 @@ mod tests {
     const LAST: ProcessId = ProcessId(7);
 
     fn record() -> Record {
-        let pod_0 = Candidate { pod: Ordinal(0), process: ProcessId(1), volume: VolumeId(1), peers: vec![], suspect: false };
+        let pod_0 = Candidate { pod: Ordinal(0), process: ProcessId(1), volume: VolumeId(1), peers: vec![], suspect: false, forced: false };
         Record::initialising(Term(4), pod_0, Time::ZERO)
             .resetting(Reset { pod: ME, process: LAST, id: ResetId(9), term: Term(4) })
     }

@@ -126,6 +126,8 @@ whys! {
     MayHoldLostWrite { pod: Ordinal } => "{pod} is diverged in a young term: it may hold a write that nobody else has; not reset yet",
     NeedsApproval { pod: Ordinal } => "SYNC replica {pod} diverged - MANUAL INTERVENTION REQUIRED: `mainstay approve` resets it",
     ReplicaAhead { pod: Ordinal } => "{pod} has more than MAIN: MAIN lost its tail, writes are closed",
+    MarkLost { main: Ordinal } => "the mark is gone from the data of {main} (somebody deleted it) and is written again",
+    ClosedByPolicy => "writes are open, nobody protects them, and writesWithoutSync does not allow it",
     // Wishes
     SwitchoverWanted { pod: Ordinal } => "a move of MAIN to {pod} was asked for",
     SwitchoverRefused { pod: Ordinal } => "MAIN is not moved to {pod}: it is not protected and level",

@@ -44,7 +44,7 @@ pub enum Writes {
 
 /// The holder of the office: the last pod that reached `Serving`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Main {
     /// Which pod.
     pub pod: Ordinal,
@@ -68,7 +68,7 @@ pub struct Main {
 
 /// Who is to become MAIN in a term that has none yet (R5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Candidate {
     /// Which pod.
     pub pod: Ordinal,
@@ -80,10 +80,13 @@ pub struct Candidate {
     pub peers: Vec<ProcessId>,
     /// Becomes `main.suspect`.
     pub suspect: bool,
+    /// A human chose it and accepted the loss: the fence has no time-out (R15), the mark may be any.
+    pub forced: bool,
 }
 
 /// The proven protection: this process, on this volume, through this registration (R2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sync {
     /// Which pod.
     pub pod: Ordinal,
@@ -97,6 +100,7 @@ pub struct Sync {
 
 /// A reset that was asked for (R7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reset {
     /// Whose data is to be set aside.
     pub pod: Ordinal,
@@ -110,6 +114,7 @@ pub struct Reset {
 
 /// A process that a promote may still hit, because somebody else may send it or have it outstanding (R34).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Loose {
     /// Which pod.
     pub pod: Ordinal,

@@ -4,7 +4,7 @@
 //! their steps stand beside the code that does them; `docs/seed-steps.md` has the table.
 
 use super::observed::{Answer, Status};
-use super::plan::{Plan, Step};
+use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
 use super::record::{Main, Writes};
 use super::rules::Rule;
@@ -24,8 +24,10 @@ pub(super) fn turn(view: &View<'_>) -> Plan {
         return failover::turn(view, main);
     };
     let plan = replica_ahead(view, main, answer)
+        .or_else(|| mark_lost(view, main, answer))
         .or_else(|| hibernation::fall_asleep(view, main, answer))
         .or_else(|| switchover::begin(view, main))
+        .or_else(|| close_by_policy(view))
         .or_else(|| reset::pending(view, main, answer));
     if let Some(plan) = plan {
         return plan;
@@ -47,6 +49,28 @@ fn beside(pair: Plan, other: Plan) -> Plan {
         Some(at) => merged.wake_at(at),
         None => merged,
     }
+}
+
+/// A client deleted the mark (`MATCH (n) DETACH DELETE n`): without it no gateway connects and nobody can
+/// take over, so it is written again at once.
+fn mark_lost(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
+    let lost = answer.data.is_some_and(|d| d.mark.is_none());
+    let on = Target { pod: main.pod, process: main.process };
+    lost.then(|| {
+        let reason = Reason::new(Rule::R10, Why::MarkLost { main: main.pod }).on(view.said(main.pod));
+        Plan::because(reason).then(Step::AdvanceMark { on, from: None, to: main.term })
+    })
+}
+
+/// The policy was tightened while nobody protected the writes.
+fn close_by_policy(view: &View<'_>) -> Option<Plan> {
+    let allowed = view.writes_unprotected(view.record.exposed);
+    if view.record.sync.is_some() || view.record.writes != Writes::Open || allowed == Writes::Open {
+        return None;
+    }
+    let next = term::forget_gone(view, view.record.with_writes(allowed));
+    let reason = Reason::new(Rule::R16, Why::ClosedByPolicy);
+    Some(Plan::because(reason).then(Step::WriteRecord(Box::new(next))))
 }
 
 /// R27: MAIN lost its tail. The next write would be acknowledged and missing on the replica.

@@ -28,9 +28,10 @@ pub(super) enum How {
 
 /// Begins a term with this candidate and completes it in the same plan.
 pub(super) fn begin(view: &View<'_>, pod: Ordinal, exposed: bool, how: How, reason: Reason) -> Plan {
-    let Some(candidate) = candidacy(view, pod) else {
+    let Some(mut candidate) = candidacy(view, pod) else {
         return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
     };
+    candidate.forced = how == How::Override;
     let next = match how {
         How::Move => view.record.switching_over(candidate, view.now),
         How::Plain | How::Renew | How::Override => view.record.new_term(candidate, exposed, view.now),
@@ -108,9 +109,9 @@ fn resume_with_anybody(view: &View<'_>, candidate: &Candidate) -> Plan {
 }
 
 fn how_to_resume(view: &View<'_>) -> How {
-    let named = view.seen.wishes.override_main.map(|(pod, _)| pod);
-    let candidate = view.record.candidate.as_ref().map(|c| c.pod);
-    if named.is_some() && named == candidate { How::Override } else { How::Plain }
+    // The record says so, because the wish may be gone by now and the fence must not be passed over (R15).
+    let forced = view.record.candidate.as_ref().is_some_and(|c| c.forced);
+    if forced { How::Override } else { How::Plain }
 }
 
 /// This pod as a candidate: its process, its volume, and whom this turn has seen.
@@ -126,7 +127,7 @@ pub(super) fn candidacy(view: &View<'_>, pod: Ordinal) -> Option<Candidate> {
         .map(|a| a.process)
         .collect();
     peers.sort_unstable();
-    Some(Candidate { pod, process, volume, peers, suspect: suspect(view, pod, process) })
+    Some(Candidate { pod, process, volume, peers, suspect: suspect(view, pod, process), forced: false })
 }
 
 /// Will its history be wrong once it is promoted (R26)?
@@ -191,7 +192,7 @@ fn mark_before(view: &View<'_>, answer: &Answer, record: &Record, how: How) -> R
 fn silence_others(view: &View<'_>, record: &Record, how: How, mut plan: Plan) -> Plan {
     let Some(candidate) = &record.candidate else { return plan };
     if how == How::Move || how == How::Renew {
-        plan = plan.then(Step::AwaitGateways(record.revision));
+        plan = plan.then(Step::AwaitGateways(record.term, record.revision));
     }
     for pod in Ordinal::AUTHORITY.into_iter().filter(|p| *p != candidate.pod) {
         if let Some(other) = view.answer(pod).filter(|a| a.role == Role::Main) {

@@ -6,6 +6,7 @@
 use super::ids::Term;
 use super::observed::{Observed, Role};
 use super::plan::{OnRefusal, Plan, Planned, Step, Target};
+use std::collections::VecDeque;
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum Outcome {
     Done,
     /// Answered: not done, and it had no effect.
     Refused,
+    /// Answered: not done, and it left something behind (a zombie registration).
+    Spoiled,
     /// No answer. It may have been done, may be done later, or never.
     Unknown,
 }
@@ -29,28 +32,28 @@ pub enum Progress {
     Ended,
 }
 
-/// A plan being carried out.
+/// A plan being carried out: what is left of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Turn {
-    steps: Vec<Planned>,
-    at: usize,
+    /// Not done yet; the first one is next.
+    left: VecDeque<Planned>,
     undo: Option<Step>,
 }
 
 impl Turn {
     /// The plan, from its first step.
     pub fn new(plan: Plan) -> Self {
-        Self { steps: plan.steps, at: 0, undo: None }
+        Self { left: plan.steps.into(), undo: None }
     }
 
     /// The step to do now; `None` when there is none left.
     pub fn step(&self) -> Option<&Step> {
-        self.undo.as_ref().or_else(|| self.steps.get(self.at).map(|p| &p.step))
+        self.undo.as_ref().or_else(|| self.left.front().map(|p| &p.step))
     }
 
     /// Steps not done yet.
-    pub fn remaining(&self) -> &[Planned] {
-        self.steps.get(self.at..).unwrap_or_default()
+    pub fn remaining(&self) -> impl ExactSizeIterator<Item = &Planned> {
+        self.left.iter()
     }
 
     /// Takes the outcome of the current step.
@@ -58,21 +61,25 @@ impl Turn {
         if self.undo.take().is_some() {
             return Progress::Ended;
         }
-        let Some(planned) = self.steps.get(self.at) else { return Progress::Finished };
+        let Some(planned) = self.left.front() else { return Progress::Finished };
         match (outcome, &planned.on_refusal) {
             (Outcome::Done, _) | (Outcome::Refused, OnRefusal::GoOn) => self.advance(),
             (Outcome::Refused, OnRefusal::Retry) => Progress::GoOn,
-            (Outcome::Refused, OnRefusal::Undo(step)) => {
+            // Only what this very call left behind is undone: "name exists" means that somebody else's
+            // registration is there, and dropping that one could crash MAIN (R33).
+            (Outcome::Spoiled, OnRefusal::Undo(step)) => {
                 self.undo = Some((**step).clone());
                 Progress::GoOn
             }
-            (Outcome::Refused, OnRefusal::End) | (Outcome::Unknown, _) => Progress::Ended,
+            (Outcome::Refused, OnRefusal::End | OnRefusal::Undo(_)) | (Outcome::Spoiled | Outcome::Unknown, _) => {
+                Progress::Ended
+            }
         }
     }
 
     fn advance(&mut self) -> Progress {
-        self.at += 1;
-        if self.at < self.steps.len() { Progress::GoOn } else { Progress::Finished }
+        self.left.pop_front();
+        if self.left.is_empty() { Progress::Finished } else { Progress::GoOn }
     }
 }
 
@@ -104,7 +111,7 @@ pub fn awaited(step: &Step, seen: &Observed) -> bool {
         Step::AwaitFence { old, start_fence, term, otherwise: _ } => {
             fenced(*old, *start_fence, *term, seen).is_some()
         }
-        Step::AwaitGateways(revision) => seen.all_confirmed_revision(*revision),
+        Step::AwaitGateways(term, revision) => seen.all_confirmed(*term, *revision),
         _ => false,
     }
 }
@@ -153,7 +160,8 @@ mod tests {
         assert_eq!(passed.step(), Some(&Step::Promote(X)));
         let undo = Step::PushRecord(Revision(7));
         let mut undone = Turn::new(plan(OnRefusal::Undo(Box::new(undo.clone()))));
-        assert_eq!(undone.on(Outcome::Refused), Progress::GoOn);
+        assert_eq!(undone.clone().on(Outcome::Refused), Progress::Ended, "nothing of ours was left behind");
+        assert_eq!(undone.on(Outcome::Spoiled), Progress::GoOn);
         assert_eq!(undone.step(), Some(&undo));
         assert_eq!(undone.on(Outcome::Done), Progress::Ended);
     }

@@ -141,7 +141,7 @@ impl<'a> View<'a> {
 
     /// Have all gateways confirmed the record as it is: nothing older is forwarded any more.
     pub fn confirmed(&self) -> bool {
-        self.seen.all_confirmed_revision(self.record.revision)
+        self.seen.all_confirmed(self.record.term, self.record.revision)
     }
 
     /// Do gateways forward nothing now: held or closed, and every one of them has said so?

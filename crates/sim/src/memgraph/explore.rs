@@ -1,7 +1,7 @@
 //! Exhaustive search: every interleaving of a small world, breadth first, so that the first violation found
 //! has a shortest trace.
 
-use super::world::{Action, Config, Heal, State, Violation, fingerprint};
+use super::world::{Action, Config, Heal, State, Violation};
 use std::collections::VecDeque;
 
 /// The visited set is never iterated, so its order cannot leak into a result; it must be fast.
@@ -144,7 +144,7 @@ impl<'a> Search<'a> {
             marks: Vec::new(),
             found,
         };
-        search.visited.insert(fingerprint::of(&first), 0);
+        search.visited.insert(first.fingerprint(), 0);
         search.tree.links.push((0, Action::LoseRecord));
         search.mark(&first);
         search.queue.push_back((0, 0, first));
@@ -165,13 +165,13 @@ impl<'a> Search<'a> {
             if effect.idle {
                 continue;
             }
-            next.canonical();
+            next.canonical(self.config);
             self.arrive(at, depth, action, next);
         }
     }
 
     fn arrive(&mut self, at: u32, depth: u32, action: Action, next: State) {
-        let print = fingerprint::of(&next);
+        let print = next.fingerprint();
         let known = self.visited.get(&print).copied();
         let id = known.unwrap_or_else(|| u32::try_from(self.tree.links.len()).unwrap_or(u32::MAX));
         if self.options.liveness && !action.is_fault() {

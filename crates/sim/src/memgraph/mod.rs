@@ -4,3 +4,4 @@ pub mod data;
 pub mod instance;
 pub mod world;
 pub mod explore;
+pub mod worlds;

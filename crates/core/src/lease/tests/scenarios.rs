@@ -81,7 +81,7 @@ fn in_a_long_api_outage_nobody_leads_and_nobody_floods() {
     world.set_api_reachable(false);
     world.run_until(start + 10_000 + ROUND_TRIPS);
     while world.now < start + 600_000 {
-        assert_eq!(world.leader(), None);
+        assert_eq!((world.leader(), &world.violation), (None, &None));
         world.run_until(world.now + 1_000);
     }
     let wakes = world.log.iter().filter(|line| line.contains("Wake")).count();

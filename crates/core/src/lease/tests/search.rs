@@ -116,6 +116,8 @@ fn leadership_changes_hands_in_most_faulty_runs() {
         let mut leaders = BTreeSet::new();
         while world.now < FAULTY_MS {
             world.run_until(world.now + 100);
+            // After a violation the world stands still.
+            assert_eq!(world.violation, None, "seed {seed}");
             leaders.extend(world.leader());
         }
         leaders.len() > 1

@@ -37,12 +37,13 @@ macro_rules! invariants {
 invariants! {
     // 1: never two nodes that acknowledge.
     FenceFirst = "I1.1" [R1]: "Between the record of a term and its promotion the recorded MAIN's process is fenced, unless that very process is the candidate or there never was a MAIN.",
-    NoProceed = "I1.2" [R15]: "A fence that does not come is passed over only if the policy says so, and never in a planned move or for an override.",
+    NoProceed = "I1.2" [R5, R6, R15]: "A fence that does not come is passed over only if the policy says so, and never in a planned move or for an override.",
     StartFenceSeen = "I1.3" [R13]: "The end of a process counts as a fence only if its pod was seen to start as REPLICA.",
+    CauseNeeded = "I1.4" [R21]: "A MAIN that serves loses its office to another pod only for a cause that was seen, and not while a gateway just heard from it.",
 
     // 2: no acknowledged write is lost.
     ProvenByCommit = "I2.1" [R3]: "Protection is recorded only after a commit on MAIN was read on that replica process in the same plan.",
-    ProvenPair = "I2.2" [R2]: "Protection is recorded only while serving, for the other authority pod's answering process, through an attached STRICT_SYNC registration of a healthy MAIN.",
+    ProvenPair = "I2.2" []: "Protection is recorded only while serving, for the other authority pod's answering process, through an attached STRICT_SYNC registration of a healthy MAIN.",
     ProvenName = "I2.3" [R4]: "Protection names the STRICT_SYNC registration of the current generation.",
     ProvenNotLoose = "I2.4" [R34]: "Neither a loose MAIN nor a loose replica is proven.",
     ProvenInEpoch = "I2.5" [R25]: "Only a process that lived when MAIN's epoch began is proven.",
@@ -51,7 +52,7 @@ invariants! {
     EpochNeedsPromotion = "I2.8" [R11, R25]: "An epoch and its peers are new only if this plan promotes, and peers are processes that answered when the term began.",
     LooseUntilGone = "I2.9" [R34]: "A loose entry goes only when its process was seen to be gone.",
     UnfinishedIsLoose = "I2.10" [R5, R34]: "The candidate of a term that another turn began becomes loose before anything else happens to that term.",
-    WithdrawFirst = "I2.11" [R16]: "The registration that the record calls protection is never dropped.",
+    WithdrawFirst = "I2.11" [R5, R16]: "The registration that the record calls protection is never dropped.",
     DropIdle = "I2.12" [R33]: "An attached registration is dropped only without background work: level while writes stand still, or dead.",
     RegisterName = "I2.13" [R4]: "Only ASYNC under the pod's name and STRICT_SYNC under the current generation's name of an authority pod are registered.",
     RegisterPeer = "I2.14" []: "Only the healthy MAIN registers, and only another pod that answered as REPLICA.",
@@ -62,8 +63,9 @@ invariants! {
     WritesOnlyServing = "I2.19" []: "Writes are open only while a MAIN serves.",
     SleepClosed = "I2.20" [R24]: "Sleep begins only when it was asked for, writes are closed and every gateway confirmed it.",
     SleepProven = "I2.21" [R24]: "Protection is kept through sleep only if this plan proved it once more.",
-    StrayUnprotected = "I2.22" []: "A second MAIN is demoted only after it lost its protection in the record.",
+    StrayUnprotected = "I2.22" [R5]: "A second MAIN is demoted only after it lost its protection in the record.",
     OfficeKept = "I2.23" [R11]: "The holder of the office is demoted only for a new epoch, after every gateway confirmed the hold.",
+    ClosedWhileAhead = "I2.24" [R27]: "Writes are not opened while MAIN shows a replica that has more than MAIN.",
 
     // 3: no role command without a compare-and-swap.
     RecordFirst = "I3.1" [R18]: "A role command follows a write of the record in the same plan.",

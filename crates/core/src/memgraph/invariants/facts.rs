@@ -1,7 +1,9 @@
 //! What the observations say, read independently of the code that decides.
 
-use crate::memgraph::ids::{Ordinal, PodUid, ProcessId, Revision, Term, VolumeId};
-use crate::memgraph::observed::{Answer, Contact, Observed, Pod, PodObject, Registration, Role, Status};
+use crate::memgraph::ids::{Ordinal, PodUid, ProcessId, Term, VolumeId};
+use crate::memgraph::observed::{
+    Answer, Contact, Data, Observed, Pod, PodObject, Registration, Role, Status,
+};
 use crate::memgraph::plan::Target;
 use crate::memgraph::record::{Candidate, Main, Record, State};
 use crate::time::Time;
@@ -28,7 +30,9 @@ impl<'a> Facts<'a> {
     pub(super) fn fresh(self, pod: Ordinal) -> Option<&'a Answer> {
         match &self.pod(pod)?.contact {
             Contact::Answered(answer) if answer.at >= self.seen.read_at => Some(answer),
-            Contact::Answered(_) | Contact::Unknown | Contact::Refused { .. } | Contact::Silent { .. } => None,
+            Contact::Answered(_) | Contact::Unknown | Contact::Refused { .. } | Contact::Silent { .. } => {
+                None
+            }
         }
     }
 
@@ -45,9 +49,14 @@ impl<'a> Facts<'a> {
         self.object(pod).is_some_and(|o| o.uid == uid)
     }
 
-    /// The term in the pod's data, if the data was read.
-    pub(super) fn mark(self, pod: Ordinal) -> Option<Option<Term>> {
-        Some(self.fresh(pod)?.data?.mark.map(|m| m.term))
+    /// What the pod holds, if it was read after the record.
+    pub(super) fn data(self, pod: Ordinal) -> Option<Data> {
+        self.fresh(pod)?.data
+    }
+
+    /// The term in the pod's data, if it was read and there is one.
+    pub(super) fn mark(self, pod: Ordinal) -> Option<Term> {
+        self.data(pod)?.mark.map(|m| m.term)
     }
 
     /// A process that just answered is not gone, whatever a lagging object says.
@@ -55,8 +64,9 @@ impl<'a> Facts<'a> {
         if let Some(answer) = self.fresh(target.pod) {
             return answer.process != target.process;
         }
-        self.object(target.pod)
-            .is_some_and(|o| o.ended == Some(target.process) || o.running.is_some_and(|p| p != target.process))
+        self.object(target.pod).is_some_and(|o| {
+            o.ended == Some(target.process) || o.running.is_some_and(|p| p != target.process)
+        })
     }
 
     /// The recorded MAIN answers as MAIN, in the recorded process.
@@ -69,8 +79,10 @@ impl<'a> Facts<'a> {
         self.seen.gateways.iter().all(|g| g.term >= term)
     }
 
-    pub(super) fn gateways_have_revision(self, revision: Revision) -> bool {
-        self.seen.gateways.iter().all(|g| g.revision >= revision)
+    /// Every gateway confirmed this record or a later one. Revisions begin anew when a lost record is rebuilt.
+    pub(super) fn gateways_have(self, record: &Record) -> bool {
+        let known = (record.term, record.revision);
+        self.seen.gateways.iter().all(|g| (g.term, g.revision) >= known)
     }
 
     /// Nothing listens for replication in this pod.
@@ -82,12 +94,27 @@ impl<'a> Facts<'a> {
 
     /// Did this MAIN refuse the answering process of this pod as diverged, or show it so?
     pub(super) fn accused(self, main: &Main, pod: Ordinal) -> bool {
-        let Some(answer) = self.fresh(pod) else { return false };
+        let Some(answer) = self.fresh(pod) else {
+            return false;
+        };
         let refused = self
             .pod(pod)
             .and_then(|p| p.refusal)
             .is_some_and(|r| r.code == DIVERGED && r.by == main.process && r.of == answer.process);
-        refused || self.listed(main.pod).any(|r| r.name.pod() == pod && r.status == Status::Diverged)
+        refused
+            || self
+                .listed(main.pod)
+                .any(|r| r.name.pod() == pod && r.status == Status::Diverged)
+    }
+
+    /// Does MAIN show this pod with more than MAIN has (R27)?
+    pub(super) fn is_ahead(self, main: &Main, pod: Ordinal) -> bool {
+        self.listed(main.pod)
+            .any(|r| r.name.pod() == pod && r.attached && r.status == Status::Ready && r.behind > 0)
+    }
+
+    pub(super) fn terminating(self, pod: Ordinal) -> bool {
+        self.object(pod).is_some_and(|o| o.terminating)
     }
 
     /// Its data belongs to another database.
@@ -101,22 +128,37 @@ impl<'a> Facts<'a> {
     pub(super) fn main_is_suspect(self, main: &Main) -> bool {
         let answering = |p: &&Pod| p.ordinal != main.pod && self.fresh(p.ordinal).is_some();
         let peers = self.seen.pods.iter().filter(answering).count();
-        let accused = self.seen.pods.iter().filter(answering).filter(|p| self.accused(main, p.ordinal)).count();
+        let accused = self
+            .seen
+            .pods
+            .iter()
+            .filter(answering)
+            .filter(|p| self.accused(main, p.ordinal))
+            .count();
         main.suspect || (!main.rebuilt && peers >= 2 && peers == accused)
     }
 
     /// What this pod lists as its replicas.
     pub(super) fn listed(self, pod: Ordinal) -> impl Iterator<Item = &'a Registration> {
-        self.fresh(pod).and_then(|a| a.replicas.as_ref()).into_iter().flatten()
+        self.fresh(pod)
+            .and_then(|a| a.replicas.as_ref())
+            .into_iter()
+            .flatten()
     }
 }
 
 pub(super) fn holder(main: &Main) -> Target {
-    Target { pod: main.pod, process: main.process }
+    Target {
+        pod: main.pod,
+        process: main.process,
+    }
 }
 
 pub(super) fn aspirant(candidate: &Candidate) -> Target {
-    Target { pod: candidate.pod, process: candidate.process }
+    Target {
+        pod: candidate.pod,
+        process: candidate.process,
+    }
 }
 
 /// A term was begun that has no MAIN yet.

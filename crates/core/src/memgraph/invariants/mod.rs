@@ -7,6 +7,7 @@
 //! It runs tens of millions of times in a search: nothing is allocated unless something is wrong.
 
 mod catalogue;
+mod claims;
 mod facts;
 mod protection;
 mod registrations;
@@ -72,7 +73,11 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { invariant, step, detail } = self;
+        let Self {
+            invariant,
+            step,
+            detail,
+        } = self;
         write!(f, "[{invariant}] step {step}, {detail}: {}", invariant.text())
     }
 }
@@ -82,8 +87,17 @@ impl fmt::Display for Violation {
 /// `record`, `seen` and `now` are what the plan was decided on. An invariant that stands for a rule which is
 /// switched off in `seen.spec.rules` is not reported: the explorer switches it off to see the world go wrong.
 pub fn check(record: Option<&Record>, seen: &Observed, plan: &Plan, now: Time) -> Vec<Violation> {
-    let mut judge = Judge { facts: Facts { seen, now }, read: record, steps: &plan.steps, found: Vec::new() };
-    let mut at = At { index: 0, record, written: None };
+    let mut judge = Judge {
+        facts: Facts { seen, now },
+        read: record,
+        steps: &plan.steps,
+        found: Vec::new(),
+    };
+    let mut at = At {
+        index: 0,
+        record,
+        written: None,
+    };
     for (index, planned) in plan.steps.iter().enumerate() {
         at.index = index;
         judge.step(at, planned);
@@ -134,13 +148,23 @@ impl<'a> Judge<'a> {
             Step::WriteRecord(next) => self.change(at, next, false),
             Step::Demote(target) => roles::demote(self, at, *target),
             Step::Promote(target) => roles::promote(self, at, *target),
-            Step::AwaitFence { start_fence, otherwise, old, term: _ } => {
+            Step::AwaitFence {
+                start_fence,
+                otherwise,
+                old,
+                term: _,
+            } => {
                 roles::fence(self, at, *old, *start_fence, *otherwise);
             }
             Step::AdvanceMark { on, from, to } => terms::mark(self, at, *on, *from, *to),
             Step::RunOnPromotion(on) | Step::WriteProof { on, proof: _ } => roles::target(self, at, *on),
             Step::Register { on, name, mode, peer } => {
-                let wanted = registrations::Wanted { on: *on, name: *name, mode: *mode, peer: *peer };
+                let wanted = registrations::Wanted {
+                    on: *on,
+                    name: *name,
+                    mode: *mode,
+                    peer: *peer,
+                };
                 registrations::register(self, at, wanted, &planned.on_refusal);
             }
             Step::Drop { on, name } => registrations::drop(self, at, *on, *name),
@@ -148,15 +172,19 @@ impl<'a> Judge<'a> {
             Step::WriteMarker { target, id, term } => resets::marker(self, at, *target, *id, *term),
             Step::DeletePod { target, uid } => resets::delete(self, at, *target, *uid),
             Step::Scale(pods) => service::scale(self, at, *pods),
-            Step::PushRecord(_) | Step::AwaitGateways(_) | Step::ReadProof { .. } => {}
+            Step::PushRecord(_) | Step::AwaitGateways(..) | Step::ReadProof { .. } => {}
         }
-        if matches!(planned.on_refusal, OnRefusal::Undo(_)) && !matches!(planned.step, Step::Register { .. }) {
+        if matches!(planned.on_refusal, OnRefusal::Undo(_)) && !matches!(planned.step, Step::Register { .. })
+        {
             self.broken(at, Invariant::RegisterUndone, Detail::Plan);
         }
     }
 
     fn change(&mut self, at: At<'a>, next: &'a Record, create: bool) {
-        let change = Change { before: at.record, next };
+        let change = Change {
+            before: at.record,
+            next,
+        };
         terms::counters(self, at, change, create);
         terms::transition(self, at, change);
         terms::candidate(self, at, change);
@@ -171,7 +199,11 @@ impl<'a> Judge<'a> {
 
     fn broken(&mut self, at: At<'_>, invariant: Invariant, detail: Detail) {
         if invariant.in_force(self.facts.seen.spec.rules) {
-            self.found.push(Violation { invariant, step: at.index, detail });
+            self.found.push(Violation {
+                invariant,
+                step: at.index,
+                detail,
+            });
         }
     }
 
@@ -182,15 +214,22 @@ impl<'a> Judge<'a> {
 
     /// The steps between the last write of the record and this one.
     fn since_write(&self, at: At<'_>) -> impl Iterator<Item = &'a Step> + use<'a> {
-        self.steps.iter().take(at.index).skip(at.written.map_or(0, |w| w + 1)).map(|p| &p.step)
+        self.steps
+            .iter()
+            .take(at.index)
+            .skip(at.written.map_or(0, |w| w + 1))
+            .map(|p| &p.step)
     }
 
     /// Was this pair of processes proven by a commit earlier in this plan (R3)?
     fn proof_made(&self, at: At<'_>, main: Target, replica: Target) -> bool {
         self.earlier(at).enumerate().any(|(i, step)| match step {
-            Step::ReadProof { on, proof } if *on == replica => {
-                self.earlier(at).take(i).any(|s| *s == Step::WriteProof { on: main, proof: *proof })
-            }
+            Step::ReadProof { on, proof } if *on == replica => self.earlier(at).take(i).any(|s| {
+                *s == Step::WriteProof {
+                    on: main,
+                    proof: *proof,
+                }
+            }),
             _ => false,
         })
     }

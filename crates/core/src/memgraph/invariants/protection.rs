@@ -24,7 +24,10 @@ pub(super) fn proven(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
 /// Protection that was not in the record before.
 fn newly(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>, sync: Sync) {
     let next = change.next;
-    let replica = Target { pod: sync.pod, process: sync.process };
+    let replica = Target {
+        pod: sync.pod,
+        process: sync.process,
+    };
     let detail = Detail::Process(replica);
     let Some(main) = &next.main else {
         judge.broken(at, Invariant::ProvenPair, detail);
@@ -60,7 +63,10 @@ fn pair_stands(judge: &Judge<'_>, change: Change<'_>, sync: Sync) -> bool {
     let Some(main) = &next.main else { return false };
     let partner = main.pod.partner() == Some(sync.pod);
     let replica = facts
-        .fresh_process(Target { pod: sync.pod, process: sync.process })
+        .fresh_process(Target {
+            pod: sync.pod,
+            process: sync.process,
+        })
         .is_some_and(|a| a.role == Role::Replica);
     let attached = facts
         .listed(main.pod)
@@ -81,15 +87,23 @@ pub(super) fn epoch(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
         let facts = judge.facts;
         let seen = |process| {
             let others = facts.seen.pods.iter().filter(|p| p.ordinal != candidate.pod);
-            others.filter_map(|p| facts.fresh(p.ordinal)).any(|a| a.process == process)
+            others
+                .filter_map(|p| facts.fresh(p.ordinal))
+                .any(|a| a.process == process)
         };
         if !candidate.peers.iter().all(|p| seen(*p)) {
             judge.broken(at, Invariant::EpochNeedsPromotion, detail);
         }
     }
-    let (true, Some(before), Some(main)) = (begins_to_serve(change), before, &next.main) else { return };
-    let Some(candidate) = &before.candidate else { return };
-    let promoted = judge.since_write(at).any(|s| *s == Step::Promote(aspirant(candidate)));
+    let (true, Some(before), Some(main)) = (begins_to_serve(change), before, &next.main) else {
+        return;
+    };
+    let Some(candidate) = &before.candidate else {
+        return;
+    };
+    let promoted = judge
+        .since_write(at)
+        .any(|s| *s == Step::Promote(aspirant(candidate)));
     let right = match &before.main {
         _ if promoted => main.epoch == next.term && main.peers == candidate.peers,
         Some(old) if old.process == candidate.process => main.epoch == old.epoch && main.peers == old.peers,
@@ -104,14 +118,19 @@ pub(super) fn epoch(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
 pub(super) fn loose(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     let Some(before) = change.before else { return };
     for entry in before.loose.iter().filter(|l| !change.next.loose.contains(l)) {
-        let target = Target { pod: entry.pod, process: entry.process };
+        let target = Target {
+            pod: entry.pod,
+            process: entry.process,
+        };
         if !judge.facts.gone(target) {
             judge.broken(at, Invariant::LooseUntilGone, Detail::Process(target));
         }
     }
     // Only the record as it was read is another turn's work.
     let taken = at.written.is_none() && unfinished(before);
-    let Some(candidate) = before.candidate.as_ref().filter(|_| taken) else { return };
+    let Some(candidate) = before.candidate.as_ref().filter(|_| taken) else {
+        return;
+    };
     let target = aspirant(candidate);
     if !is_loose(change.next, target.process) && !judge.facts.gone(target) {
         judge.broken(at, Invariant::UnfinishedIsLoose, Detail::Process(target));

@@ -34,7 +34,11 @@ pub(super) fn register(judge: &mut Judge<'_>, at: At<'_>, wanted: Wanted, on_ref
     if !right_peer(judge, at, on, peer) {
         judge.broken(at, Invariant::RegisterPeer, Detail::Process(peer));
     }
-    if judge.facts.pod(peer.pod).is_none_or(|p| p.replication_port_open != Some(true)) {
+    if judge
+        .facts
+        .pod(peer.pod)
+        .is_none_or(|p| p.replication_port_open != Some(true))
+    {
         judge.broken(at, Invariant::RegisterPort, Detail::Pod(peer.pod));
     }
     let dropped = judge.earlier(at).any(|s| *s == Step::Drop { on, name });
@@ -52,7 +56,9 @@ fn right_peer(judge: &Judge<'_>, at: At<'_>, on: Target, peer: Target) -> bool {
     let facts = judge.facts;
     let main = facts.fresh_process(on).is_some_and(|a| a.role == Role::Main);
     // Without a record a MAIN may be asked whether it holds everything (R8).
-    let office = at.record.is_none_or(|r| r.state == State::Serving && r.main.as_ref().map(holder) == Some(on));
+    let office = at
+        .record
+        .is_none_or(|r| r.state == State::Serving && r.main.as_ref().map(holder) == Some(on));
     let replica = facts.fresh_process(peer).is_some_and(|a| a.role == Role::Replica);
     main && office && replica && peer.pod != on.pod
 }
@@ -63,7 +69,10 @@ pub(super) fn drop(judge: &mut Judge<'_>, at: At<'_>, on: Target, name: Registra
         judge.broken(at, Invariant::WithdrawFirst, Detail::Name(name));
     }
     let facts = judge.facts;
-    if facts.listed(on.pod).any(|r| r.name == name && !idle(judge, at, r)) {
+    if facts
+        .listed(on.pod)
+        .any(|r| r.name == name && !idle(judge, at, r))
+    {
         judge.broken(at, Invariant::DropIdle, Detail::Name(name));
     }
 }
@@ -82,9 +91,9 @@ fn idle(judge: &Judge<'_>, at: At<'_>, registration: &Registration) -> bool {
         }
         Status::Ready => {
             // The hold counts only as the gateways confirmed it, and only if this plan did not lift it.
-            let held = judge.read.is_some_and(|r| {
-                r.writes != Writes::Open && facts.gateways_have_revision(r.revision)
-            });
+            let held = judge
+                .read
+                .is_some_and(|r| r.writes != Writes::Open && facts.gateways_have(r));
             registration.behind == 0 && held && at.record.is_some_and(|r| r.writes != Writes::Open)
         }
     }

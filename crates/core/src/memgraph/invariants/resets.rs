@@ -14,7 +14,12 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     if before == Some(reset) {
         return;
     }
-    let Reset { pod, process, id: _, term } = reset;
+    let Reset {
+        pod,
+        process,
+        id: _,
+        term,
+    } = reset;
     let facts = judge.facts;
     let record = change.next;
     let untouchable = is_untouchable(record, pod) || change.before.is_some_and(|b| is_untouchable(b, pod));
@@ -25,7 +30,11 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     let accused = facts.accused(main, pod);
     let meant = facts.fresh_process(Target { pod, process }).is_some();
     if !meant || !(accused || facts.foreign(main, pod)) {
-        judge.broken(at, Invariant::ResetEvidence, Detail::Process(Target { pod, process }));
+        judge.broken(
+            at,
+            Invariant::ResetEvidence,
+            Detail::Process(Target { pod, process }),
+        );
     }
     if accused && facts.main_is_suspect(main) {
         judge.broken(at, Invariant::ResetSuspect, Detail::Pod(pod));
@@ -52,8 +61,12 @@ fn main_serves(judge: &Judge<'_>, record: &Record) -> bool {
 
 /// The reset that the record asks for, if it may be carried out on this process now.
 fn asked_of(judge: &Judge<'_>, at: At<'_>, target: Target) -> Option<Reset> {
-    let record = at.record.filter(|r| main_serves(judge, r) && !is_untouchable(r, target.pod))?;
-    record.reset.filter(|r| r.pod == target.pod && r.process == target.process && r.term == record.term)
+    let record = at
+        .record
+        .filter(|r| main_serves(judge, r) && !is_untouchable(r, target.pod))?;
+    record
+        .reset
+        .filter(|r| r.pod == target.pod && r.process == target.process && r.term == record.term)
 }
 
 pub(super) fn marker(judge: &mut Judge<'_>, at: At<'_>, target: Target, id: ResetId, term: Term) {
@@ -64,7 +77,13 @@ pub(super) fn marker(judge: &mut Judge<'_>, at: At<'_>, target: Target, id: Rese
 
 pub(super) fn delete(judge: &mut Judge<'_>, at: At<'_>, target: Target, uid: PodUid) {
     let marked = asked_of(judge, at, target).is_some_and(|r| {
-        judge.since_write(at).any(|s| *s == Step::WriteMarker { target, id: r.id, term: r.term })
+        judge.since_write(at).any(|s| {
+            *s == Step::WriteMarker {
+                target,
+                id: r.id,
+                term: r.term,
+            }
+        })
     });
     if !marked || !judge.facts.has_uid(target.pod, uid) {
         judge.broken(at, Invariant::MarkerOfRecord, Detail::Process(target));
@@ -72,7 +91,9 @@ pub(super) fn delete(judge: &mut Judge<'_>, at: At<'_>, target: Target, uid: Pod
 }
 
 pub(super) fn end_process(judge: &mut Judge<'_>, at: At<'_>, target: Target, uid: PodUid) {
-    let may = at.record.is_some_and(|r| r.state == State::Serving && may_end(judge, r, target));
+    let may = at
+        .record
+        .is_some_and(|r| r.state == State::Serving && may_end(judge, r, target));
     if !may || !judge.facts.has_uid(target.pod, uid) {
         judge.broken(at, Invariant::EndProcess, Detail::Process(target));
     }
@@ -85,9 +106,14 @@ fn may_end(judge: &Judge<'_>, record: &Record, target: Target) -> bool {
         return false;
     }
     // Who is protected needs no settling: its loose MAIN may serve on.
-    let protected = record
-        .sync
-        .is_some_and(|s| facts.fresh_process(Target { pod: s.pod, process: s.process }).is_some());
+    let protected = record.sync.is_some_and(|s| {
+        facts
+            .fresh_process(Target {
+                pod: s.pod,
+                process: s.process,
+            })
+            .is_some()
+    });
     let loose = is_loose(record, target.process) && !protected;
     if holder(main) == target {
         return loose || suspected(judge, main);
@@ -98,14 +124,23 @@ fn may_end(judge: &Judge<'_>, record: &Record, target: Target) -> bool {
 /// MAIN is ended only if somebody is accused by it and its own history is the suspect (R26).
 fn suspected(judge: &Judge<'_>, main: &Main) -> bool {
     judge.facts.main_is_suspect(main)
-        && judge.facts.seen.pods.iter().any(|p| judge.facts.accused(main, p.ordinal))
+        && judge
+            .facts
+            .seen
+            .pods
+            .iter()
+            .any(|p| judge.facts.accused(main, p.ordinal))
 }
 
 /// The other authority pod holds every commit, and the policy is to go on without it (R30).
 fn hangs(judge: &Judge<'_>, main: &Main, target: Target) -> bool {
     let facts = judge.facts;
-    let silent = facts.pod(target.pod).is_some_and(|p| matches!(p.contact, Contact::Silent { .. }));
-    let runs = facts.object(target.pod).is_some_and(|o| o.running == Some(target.process));
+    let silent = facts
+        .pod(target.pod)
+        .is_some_and(|p| matches!(p.contact, Contact::Silent { .. }));
+    let runs = facts
+        .object(target.pod)
+        .is_some_and(|o| o.running == Some(target.process));
     silent
         && runs
         && main.pod.partner() == Some(target.pod)

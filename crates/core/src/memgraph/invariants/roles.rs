@@ -1,7 +1,7 @@
 //! Role commands and the fence before them.
 
+use super::claims::{self, Claim};
 use super::facts::{aspirant, holder, unfinished};
-use super::terms::{self, Claim};
 use super::{At, Detail, Invariant, Judge};
 use crate::memgraph::plan::{Step, Target};
 use crate::memgraph::record::{Record, State};
@@ -16,7 +16,9 @@ pub(super) fn target(judge: &mut Judge<'_>, at: At<'_>, on: Target) {
 
 pub(super) fn promote(judge: &mut Judge<'_>, at: At<'_>, on: Target) {
     target(judge, at, on);
-    let Some(record) = written(judge, at, on) else { return };
+    let Some(record) = written(judge, at, on) else {
+        return;
+    };
     if !unfinished(record) || record.candidate.as_ref().map(aspirant) != Some(on) {
         judge.broken(at, Invariant::CandidateOnly, Detail::Process(on));
     }
@@ -36,13 +38,17 @@ pub(super) fn fenced(judge: &Judge<'_>, at: At<'_>, record: &Record, candidate: 
 
 pub(super) fn demote(judge: &mut Judge<'_>, at: At<'_>, on: Target) {
     target(judge, at, on);
-    let Some(record) = written(judge, at, on) else { return };
+    let Some(record) = written(judge, at, on) else {
+        return;
+    };
     if record.sync.is_some_and(|s| s.pod == on.pod) {
         judge.broken(at, Invariant::StrayUnprotected, Detail::Process(on));
     }
     let office = record.main.as_ref().map(holder) == Some(on);
     let candidate = record.candidate.as_ref().map(aspirant) == Some(on);
-    let confirmed = judge.since_write(at).any(|s| *s == Step::AwaitGateways(record.revision));
+    let confirmed = judge
+        .since_write(at)
+        .any(|s| *s == Step::AwaitGateways(record.term, record.revision));
     let allowed = match record.state {
         State::Serving => !office,
         State::Hibernated => false,
@@ -63,7 +69,13 @@ fn written<'a>(judge: &mut Judge<'_>, at: At<'a>, on: Target) -> Option<&'a Reco
     at.record
 }
 
-pub(super) fn fence(judge: &mut Judge<'_>, at: At<'_>, old: Target, start_fence: bool, otherwise: FenceTimeout) {
+pub(super) fn fence(
+    judge: &mut Judge<'_>,
+    at: At<'_>,
+    old: Target,
+    start_fence: bool,
+    otherwise: FenceTimeout,
+) {
     if start_fence && !judge.facts.object(old.pod).is_some_and(|o| o.start_fence) {
         judge.broken(at, Invariant::StartFenceSeen, Detail::Process(old));
     }
@@ -81,11 +93,11 @@ fn may_proceed(judge: &Judge<'_>, at: At<'_>) -> bool {
     let moves = record.state == State::SwitchingOver && (begun_here || judge.facts.healthy(record).is_some());
     let by_choice = record.candidate.as_ref().is_some_and(|c| {
         if begun_here {
-            terms::claim(judge, judge.read, c) == Some(Claim::Override)
+            claims::claim(judge, judge.read, c) == Some(Claim::Override)
         } else {
-            // Who a move goes to is protected, whatever a human says of it meanwhile.
-            record.state != State::SwitchingOver
-                && judge.facts.seen.wishes.override_main.is_some_and(|(pod, _)| pod == c.pod)
+            // The record remembers a human's choice, for the wish may be gone by now. Who a move goes to is
+            // protected, whatever else is said of it.
+            record.state != State::SwitchingOver && c.forced
         }
     });
     !moves && !by_choice

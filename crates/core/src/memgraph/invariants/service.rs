@@ -19,7 +19,11 @@ pub(super) fn any_step(judge: &mut Judge<'_>, at: At<'_>, step: &Step) {
 }
 
 pub(super) fn scale(judge: &mut Judge<'_>, at: At<'_>, pods: u8) {
-    let wanted = if judge.facts.seen.wishes.hibernated { 0 } else { judge.facts.seen.spec.replicas };
+    let wanted = if judge.facts.seen.wishes.hibernated {
+        0
+    } else {
+        judge.facts.seen.spec.replicas
+    };
     if pods != wanted || at.record.is_none_or(|r| r.state != State::Hibernated) {
         judge.broken(at, Invariant::AsleepQuiet, Detail::Pods(pods));
     }
@@ -37,30 +41,53 @@ pub(super) fn writes(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     if next.state != State::Serving {
         judge.broken(at, Invariant::WritesOnlyServing, detail);
     }
+    let opened = before.is_some_and(|b| b.writes != Writes::Open && b.state == State::Serving);
+    let ahead = next.main.as_ref().is_some_and(|m| {
+        judge.facts.healthy(next).is_some() && m.pod.partner().is_some_and(|p| judge.facts.is_ahead(m, p))
+    });
+    if opened && ahead {
+        judge.broken(at, Invariant::ClosedWhileAhead, detail);
+    }
     let allowed = match judge.facts.seen.spec.writes_without_sync {
         WritesWithoutSync::Always => true,
         WritesWithoutSync::AfterFailover => next.exposed,
         WritesWithoutSync::Never => false,
     };
     // Writes that were open and unprotected under another policy are not opened by this write.
-    let was_so = before.is_some_and(|b| b.writes == Writes::Open && b.sync.is_none() && b.state == next.state);
+    let was_so =
+        before.is_some_and(|b| b.writes == Writes::Open && b.sync.is_none() && b.state == next.state);
     if next.sync.is_none() && !allowed && !was_so {
         judge.broken(at, Invariant::WritesByPolicy, detail);
     }
 }
 
 pub(super) fn sleep(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
-    let Change { before: Some(before), next } = change else { return };
+    let Change {
+        before: Some(before),
+        next,
+    } = change
+    else {
+        return;
+    };
     if next.state != State::Hibernated || before.state == State::Hibernated {
         return;
     }
     let facts = judge.facts;
-    let quiet = before.writes == Writes::Closed && facts.gateways_have_revision(before.revision);
+    let quiet = before.writes == Writes::Closed && facts.gateways_have(before);
     if !facts.seen.wishes.hibernated || at.written.is_some() || !quiet {
         judge.broken(at, Invariant::SleepClosed, Detail::Record(next.revision));
     }
-    let (Some(sync), Some(main)) = (next.sync, &next.main) else { return };
-    if !judge.proof_made(at, holder(main), Target { pod: sync.pod, process: sync.process }) {
+    let (Some(sync), Some(main)) = (next.sync, &next.main) else {
+        return;
+    };
+    if !judge.proof_made(
+        at,
+        holder(main),
+        Target {
+            pod: sync.pod,
+            process: sync.process,
+        },
+    ) {
         judge.broken(at, Invariant::SleepProven, Detail::Pod(sync.pod));
     }
 }

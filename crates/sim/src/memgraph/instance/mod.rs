@@ -165,6 +165,11 @@ impl<S: Store> Instance<S> {
         }))
     }
 
+    /// Lets a checker change the data, to bring equal states into one form.
+    pub fn edit_store(&mut self, edit: impl FnOnce(&mut S)) {
+        edit(&mut self.store);
+    }
+
     /// Shows every id to `visitor`, which may change it.
     pub fn visit_ids(&mut self, visitor: &mut impl IdVisitor) {
         // Without `..`: an id that is not visited would survive renumbering.

@@ -28,8 +28,6 @@ pub struct Budget {
     pub sleeps: u8,
     /// A human overrides.
     pub overrides: u8,
-    /// A process ends by its own (a container restart that is nobody's fault), right after a DROP.
-    pub drop_crashes: u8,
     /// A human repairs a pod whose reset was refused: its data becomes MAIN's.
     pub repairs: u8,
 }
@@ -74,8 +72,10 @@ pub struct Config {
     pub operators_die: bool,
     /// Start with no record instead of a protected cluster.
     pub from_nothing: bool,
-    /// Both pods start as MAIN with data and there is no record.
+    /// MAIN calling a pod diverged that is not is a violation by itself.
     pub report_false_divergence: bool,
+    /// A DROP that hits background work is a violation, not only the crash of MAIN that it is.
+    pub report_drops: bool,
     /// A perfect lease: a turn only begins while no other is under way.
     pub perfect_lease: bool,
     /// What the user declared.
@@ -111,6 +111,7 @@ impl Config {
             operators_die: true,
             from_nothing: false,
             report_false_divergence: true,
+            report_drops: false,
             perfect_lease: false,
             spec,
         }

@@ -76,6 +76,7 @@ impl State {
                     Some(db.registration(name)?.status())
                 }
                 Status::Invalid => {
+                    let _ = db.ping(name, net);
                     let checked = db.check(name, net).ok()?;
                     let incremental = checked == Status::Recovery && !doing.config.snapshot_recovery;
                     if incremental { db.recover(name, net).ok() } else { Some(checked) }
@@ -155,9 +156,12 @@ impl State {
         let pod = self.pod(number)?;
         let pod_id = Ordinal(number);
         let others = || self.pods.iter().zip(0_u8..).filter(move |(_, n)| *n != number).map(|(p, _)| p);
-        let lost = others().all(|p| !pod.db.store().writes.is_within(&p.db.store().writes));
-        let acked_here = pod.db.store().writes.first_missing_in(&crate::memgraph::data::WriteSet::default());
-        if lost && acked_here.is_some_and(|w| self.acked.contains(w)) {
+        let only_here = |w: &WriteId| {
+            self.acked.contains(*w)
+                && pod.db.store().writes.contains(*w)
+                && others().all(|p| !p.db.store().writes.contains(*w))
+        };
+        if (0..self.next_write).map(WriteId).any(|w| only_here(&w)) {
             return Some(Violation::WipedAcknowledged { pod: pod_id });
         }
         let main = self.recorded_main().and_then(|m| self.pod(m))?;

@@ -49,7 +49,7 @@ pub fn transcript(config: &Config, first: &State, actions: &[Action]) -> String 
         if let Some(violation) = effect.violation {
             let _ = writeln!(text, "   => {violation}");
         }
-        state.canonical();
+        state.canonical(config);
     }
     text
 }

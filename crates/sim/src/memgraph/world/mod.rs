@@ -4,6 +4,7 @@
 //! container runs the real `prepare`. Only the databases, the API server and the network are models.
 
 mod action;
+mod canonical;
 mod config;
 mod databases;
 mod describe;

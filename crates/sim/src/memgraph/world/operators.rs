@@ -11,7 +11,7 @@ use mainstay_core::memgraph::observed;
 use mainstay_core::memgraph::plan::{Step, Target};
 use mainstay_core::memgraph::prepare::Marker;
 use mainstay_core::memgraph::turn::{Outcome, Progress, Turn, awaited};
-use mainstay_core::memgraph::{Record, Rule, decide};
+use mainstay_core::memgraph::{Record, Rule, decide, invariants};
 
 impl State {
     /// One look: observe, decide, check. A plan without steps changes nothing.
@@ -24,7 +24,6 @@ impl State {
         for reason in &plan.reasons {
             doing.note(|| reason.to_string());
         }
-        #[cfg(any())]
         if let Some(broken) = invariants::check(record, &seen, &plan, lens.now()).into_iter().next() {
             doing.violate(Violation::Invariant(broken.to_string()));
         }
@@ -61,7 +60,7 @@ impl State {
         }
     }
 
-    fn advance(&mut self, op: u8, outcome: Outcome) {
+    pub(super) fn advance(&mut self, op: u8, outcome: Outcome) {
         let Some(operator) = self.operators.get_mut(usize::from(op)) else { return };
         let Some(turn) = &operator.turn else { return };
         let mut turn: Turn = (**turn).clone();
@@ -119,7 +118,7 @@ impl State {
             Step::Demote(target) => self.demote(doing, *target),
             Step::Promote(target) => self.promote(doing, *target),
             Step::PushRecord(_) => Outcome::Done,
-            Step::AwaitFence { .. } | Step::AwaitGateways(_) => self.wait_for(doing, op, step, lens),
+            Step::AwaitFence { .. } | Step::AwaitGateways(..) => self.wait_for(doing, op, step, lens),
             Step::AdvanceMark { on, from, to } => self.advance_mark(*on, *from, *to),
             Step::RunOnPromotion(_) => Outcome::Done,
             Step::Register { on, name, mode, peer } => self.register(doing, op, *on, *name, *mode, *peer),
@@ -144,7 +143,7 @@ impl State {
     pub fn may_step(&self, config: &super::Config, op: u8, lens: &impl Lens) -> bool {
         let Some(step) = self.current_step(op) else { return false };
         match step {
-            Step::AwaitFence { .. } | Step::AwaitGateways(_) => {
+            Step::AwaitFence { .. } | Step::AwaitGateways(..) => {
                 awaited(step, &self.observe(config, usize::from(op), lens, None))
             }
             // A commit of ours waits for the lock that a client's commit holds.
@@ -158,7 +157,7 @@ impl State {
     fn retries(&self, op: u8) -> bool {
         use mainstay_core::memgraph::plan::OnRefusal;
         let turn = self.operators.get(usize::from(op)).and_then(|o| o.turn.as_ref());
-        turn.and_then(|t| t.remaining().first()).is_some_and(|p| p.on_refusal == OnRefusal::Retry)
+        turn.and_then(|t| t.remaining().next()).is_some_and(|p| p.on_refusal == OnRefusal::Retry)
     }
 
     fn is_busy(&self, pod: u8) -> bool {
@@ -290,7 +289,11 @@ impl State {
                 if error == Error::Diverged {
                     self.remember_refusal(doing, op, on, peer, before);
                 }
-                Outcome::Refused
+                if self.registered(on.pod.0, name) && error != Error::NameExists {
+                    Outcome::Spoiled
+                } else {
+                    Outcome::Refused
+                }
             }
             None => Outcome::Refused,
         }
@@ -323,8 +326,12 @@ impl State {
         match self.with_db(on.pod.0, |db, _| db.drop_replica(model_name(name))) {
             Some(Ok(Dropped::Clean)) => Outcome::Done,
             Some(Ok(Dropped::WhileWorking)) => {
-                doing.violate(Violation::DropWhileWorking { main: on.pod, replica: name.pod() });
-                Outcome::Done
+                doing.note(|| "  MAIN crashes: the replica had background work".to_owned());
+                if doing.config.report_drops {
+                    doing.violate(Violation::DropWhileWorking { main: on.pod, replica: name.pod() });
+                }
+                self.end_process(doing.config, on.pod.0, false);
+                Outcome::Unknown
             }
             _ => Outcome::Refused,
         }

@@ -17,7 +17,7 @@ impl State {
         for gateway in 0..config.gateways {
             state.apply(config, Action::Connect(gateway), false);
         }
-        state.canonical();
+        state.canonical(config);
         state
     }
 

@@ -3,7 +3,7 @@
 use super::config::{Budget, Config};
 use crate::memgraph::data::{Data, WriteId, WriteSet};
 use crate::memgraph::instance::{
-    self, Answer, DatabaseId, EpochId, IdVisitor, Instance, MainId, Network, NodeId, Rpc, Ts,
+    self, Answer, DatabaseId, EpochId, Instance, MainId, Network, NodeId, Rpc,
 };
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::gate::Gate;
@@ -152,6 +152,8 @@ pub struct State {
     pub overriding: Option<Ordinal>,
     /// Faults left.
     pub budget: Budget,
+    /// How many writes the clients have in all.
+    pub last_write: u16,
     /// Term and version at the start, for the bounds.
     pub start: (u64, u64),
 }
@@ -252,6 +254,7 @@ impl State {
             asleep: false,
             overriding: None,
             budget: Budget::default(),
+            last_write: config.writes,
             start: (0, 0),
         }
     }
@@ -315,75 +318,5 @@ impl Network<Data> for Net<'_> {
             self.right.get_mut(at)
         }?;
         pod.alive.then(|| pod.db.serve(rpc))
-    }
-}
-
-/// Renumbers what only has to be distinct, so that states which differ in nothing else are one.
-#[derive(Debug, Default)]
-pub struct Renumber {
-    mains: Vec<MainId>,
-    epochs: Vec<EpochId>,
-    stamps: Vec<Ts>,
-    collect: bool,
-}
-
-fn place<T: Copy + PartialEq>(seen: &mut Vec<T>, id: T) -> u32 {
-    let at = seen.iter().position(|s| *s == id).unwrap_or_else(|| {
-        seen.push(id);
-        seen.len() - 1
-    });
-    u32::try_from(at).unwrap_or(u32::MAX) + 1
-}
-
-impl IdVisitor for Renumber {
-    fn main(&mut self, id: &mut MainId) {
-        if !self.collect {
-            *id = MainId(place(&mut self.mains, *id));
-        }
-    }
-
-    fn database(&mut self, _id: &mut DatabaseId) {}
-
-    fn epoch(&mut self, id: &mut EpochId) {
-        if !self.collect {
-            *id = EpochId(place(&mut self.epochs, *id));
-        }
-    }
-
-    fn ts(&mut self, ts: &mut Ts) {
-        if self.collect {
-            self.stamps.push(*ts);
-        } else if let Ok(at) = self.stamps.binary_search(ts) {
-            *ts = Ts(u32::try_from(at).unwrap_or(u32::MAX));
-        }
-    }
-}
-
-impl State {
-    /// The same state in canonical form: ids and timestamps renumbered, dead fields cleared, operators
-    /// sorted.
-    pub fn canonical(&mut self) {
-        let mut renumber = Renumber { collect: true, stamps: vec![Ts::ZERO], ..Renumber::default() };
-        for pod in &mut self.pods {
-            pod.db.visit_ids(&mut renumber);
-        }
-        renumber.stamps.sort_unstable();
-        renumber.stamps.dedup();
-        renumber.collect = false;
-        for pod in &mut self.pods {
-            pod.db.visit_ids(&mut renumber);
-        }
-        let used = renumber.mains.len().max(renumber.epochs.len());
-        self.next_id = u32::try_from(used).unwrap_or(u32::MAX - 1) + 1;
-        for operator in &mut self.operators {
-            if operator.turn.is_none() {
-                operator.version = 0;
-                operator.unfenced = false;
-            }
-        }
-        if self.operators.len() > 1 {
-            self.operators.sort_by_cached_key(super::fingerprint::of);
-        }
-        self.outstanding.sort_unstable();
     }
 }

@@ -4,12 +4,12 @@
 //! shrinks towards health, and what is left bent is what matters.
 
 use crate::memgraph::ids::{
-    DatabaseId, Gen, GatewayId, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, ResetId, Revision, Term,
-    VolumeId,
+    DatabaseId, GatewayId, Gen, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, ResetId, Revision,
+    Term, VolumeId,
 };
 use crate::memgraph::observed::{
-    Answer, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal, Registration, Role,
-    Status, Wishes,
+    Answer, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal, Registration,
+    Role, Status, Wishes,
 };
 use crate::memgraph::record::{Candidate, Loose, Main, Record, Reset, State, Sync, Writes};
 use crate::memgraph::spec::{FenceTimeout, Spec, WritesWithoutSync};
@@ -92,7 +92,11 @@ pub(super) fn sample(bytes: &[u8]) -> Sample {
     let record = record(tape, main_pod, term, state);
     let seen = observed(tape, main_pod, &record);
     let exists = tape.mostly(true, &[false, false, true]) && tape.any(&[true, true, true, true, false]);
-    Sample { record: exists.then_some(record), seen, now: NOW }
+    Sample {
+        record: exists.then_some(record),
+        seen,
+        now: NOW,
+    }
 }
 
 /// A healthy, protected cluster of three: pod-0 is MAIN in term 3, pod-1 its SYNC.
@@ -116,18 +120,27 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         database: DatabaseId(1),
         term: if unfinished { Term(term.0 - 1) } else { term },
         epoch: Term(term.0 - 1),
-        peers: if tape.rarely() { vec![] } else { vec![process(other, 0), process(2, 0)] },
+        peers: if tape.rarely() {
+            vec![]
+        } else {
+            vec![process(other, 0), process(2, 0)]
+        },
         suspect: tape.rarely(),
         rebuilt: tape.rarely(),
     };
     // A planned move always goes to the protected pod.
-    let aspirant = if state == State::SwitchingOver { other } else { tape.any(&[other, main_pod]) };
+    let aspirant = if state == State::SwitchingOver {
+        other
+    } else {
+        tape.any(&[other, main_pod])
+    };
     let candidate = Candidate {
         pod: Ordinal(aspirant),
         process: run(tape, aspirant),
         volume: volume(aspirant, tape.mostly(0, &[1])),
         peers: vec![process(1 - aspirant, 0)],
         suspect: tape.rarely(),
+        forced: tape.rarely(),
     };
     let sync = Sync {
         pod: Ordinal(other),
@@ -144,9 +157,17 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         _ => tape.mostly(Writes::Closed, &[Writes::Held]),
     };
     let victim = tape.any(&[2, 1, 0]);
-    let reset = Reset { pod: Ordinal(victim), process: run(tape, victim), id: ResetId(7), term };
+    let reset = Reset {
+        pod: Ordinal(victim),
+        process: run(tape, victim),
+        id: ResetId(7),
+        term,
+    };
     let loose_pod = tape.any(&[0, 1]);
-    let loose = Loose { pod: Ordinal(loose_pod), process: run(tape, loose_pod) };
+    let loose = Loose {
+        pod: Ordinal(loose_pod),
+        process: run(tape, loose_pod),
+    };
     Record {
         term,
         generation,
@@ -184,7 +205,11 @@ fn observed(tape: &mut Tape<'_>, main_pod: u8, record: &Record) -> Observed {
         switchover: tape.any(&[None, None, None, Some(Ordinal(0)), Some(Ordinal(1))]),
         override_main: tape.mostly(
             None,
-            &[Some((Ordinal(0), Time(2_000_000))), Some((Ordinal(1), Time(2_000_000))), Some((Ordinal(1), Time(1)))],
+            &[
+                Some((Ordinal(0), Time(2_000_000))),
+                Some((Ordinal(1), Time(2_000_000))),
+                Some((Ordinal(1), Time(1))),
+            ],
         ),
         approve_reset: tape.mostly(None, &[Some(Ordinal(1)), Some(Ordinal(2))]),
         hibernated: tape.any(&[false, false, false, true]),
@@ -206,7 +231,15 @@ fn observed(tape: &mut Tape<'_>, main_pod: u8, record: &Record) -> Observed {
         resets_last_hour: tape.mostly(0, &[3]),
         disk_has_room: !tape.rarely(),
     };
-    Observed { read_at: READ_AT, turn: 77, spec, pods, gateways, wishes, memory }
+    Observed {
+        read_at: READ_AT,
+        turn: 77,
+        spec,
+        pods,
+        gateways,
+        wishes,
+        memory,
+    }
 }
 
 fn pod(tape: &mut Tape<'_>, pod: u8, main_pod: u8, record: &Record) -> Pod {
@@ -238,17 +271,36 @@ fn pod(tape: &mut Tape<'_>, pod: u8, main_pod: u8, record: &Record) -> Pod {
 }
 
 fn contact(tape: &mut Tape<'_>, pod: u8, runs: ProcessId, main_pod: u8, record: &Record) -> Contact {
-    let usual = if pod == main_pod { Role::Main } else { Role::Replica };
-    let opposite = if pod == main_pod { Role::Replica } else { Role::Main };
+    let usual = if pod == main_pod {
+        Role::Main
+    } else {
+        Role::Replica
+    };
+    let opposite = if pod == main_pod {
+        Role::Replica
+    } else {
+        Role::Main
+    };
     let in_data = record.main.as_ref().map_or(record.term, |m| m.term);
     let marks = [None, Some(record.term), Some(record.term.next()), Some(Term(1))];
     let data = Data {
         database: DatabaseId(tape.mostly(1, &[2])),
-        mark: tape.mostly(Some(in_data), &marks).map(|term| Mark { term, proof: ProofId(1) }),
+        mark: tape.mostly(Some(in_data), &marks).map(|term| Mark {
+            term,
+            proof: ProofId(1),
+        }),
         empty: tape.rarely(),
     };
     // A pair that never had data is rare enough to be drawn as one.
-    let data = if tape.rarely() { Data { mark: None, empty: true, ..data } } else { data };
+    let data = if tape.rarely() {
+        Data {
+            mark: None,
+            empty: true,
+            ..data
+        }
+    } else {
+        data
+    };
     let role = tape.mostly(usual, &[opposite]);
     let registrations = registrations(tape, pod, record);
     let answer = Answer {
@@ -256,7 +308,11 @@ fn contact(tape: &mut Tape<'_>, pod: u8, runs: ProcessId, main_pod: u8, record: 
         process: tape.mostly(runs, &[process(pod, 1), process(pod, 2)]),
         role,
         data: if tape.rarely() { None } else { Some(data) },
-        replicas: if role == Role::Main && !tape.rarely() { Some(registrations) } else { None },
+        replicas: if role == Role::Main && !tape.rarely() {
+            Some(registrations)
+        } else {
+            None
+        },
     };
     let since = Time(990_000);
     tape.mostly(
@@ -277,7 +333,14 @@ fn registrations(tape: &mut Tape<'_>, of: u8, record: &Record) -> Vec<Registrati
         let plain = RegistrationName::Async(Ordinal(pod));
         let (name, mode) = if pod < 2 {
             let (name, mode) = tape.any(&[(strict, Mode::StrictSync), (plain, Mode::Async)]);
-            tape.mostly((name, mode), &[(plain, Mode::Sync), (strict, Mode::Async), (plain, Mode::StrictSync)])
+            tape.mostly(
+                (name, mode),
+                &[
+                    (plain, Mode::Sync),
+                    (strict, Mode::Async),
+                    (plain, Mode::StrictSync),
+                ],
+            )
         } else {
             (plain, Mode::Async)
         };
@@ -288,14 +351,27 @@ fn registrations(tape: &mut Tape<'_>, of: u8, record: &Record) -> Vec<Registrati
             attached: !tape.rarely(),
             status: tape.mostly(
                 Status::Ready,
-                &[Status::Replicating, Status::Recovery, Status::Invalid, Status::Diverged],
+                &[
+                    Status::Replicating,
+                    Status::Recovery,
+                    Status::Invalid,
+                    Status::Diverged,
+                ],
             ),
             behind: tape.mostly(0, &[-5, 5, -5000]),
             since: tape.any(&[Time(990_000), NOW]),
         };
-        let times = if pod == 3 { tape.mostly(0, &[1]) } else { tape.mostly(1, &[0, 0, 2]) };
+        let times = if pod == 3 {
+            tape.mostly(0, &[1])
+        } else {
+            tape.mostly(1, &[0, 0, 2])
+        };
         if times == 2 {
-            listed.push(Registration { name: plain, mode: Mode::Async, ..registration });
+            listed.push(Registration {
+                name: plain,
+                mode: Mode::Async,
+                ..registration
+            });
         }
         if times > 0 {
             listed.push(registration);

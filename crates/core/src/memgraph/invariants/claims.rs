@@ -1,0 +1,143 @@
+//! Who may take the office, by what right, and for what cause.
+
+use super::facts::holder;
+use super::{At, Detail, Invariant, Judge};
+use crate::memgraph::ids::Ordinal;
+use crate::memgraph::observed::{Answer, Contact, Data, Role, Status};
+use crate::memgraph::record::{Candidate, Record, State};
+
+/// Was something seen that takes the office from a MAIN that serves?
+pub(super) fn has_cause(judge: &Judge<'_>, before: &Record, candidate: &Candidate) -> bool {
+    let facts = judge.facts;
+    let Some(main) = before
+        .main
+        .as_ref()
+        .filter(|m| before.state == State::Serving && m.pod != candidate.pod)
+    else {
+        return true;
+    };
+    let wishes = facts.seen.wishes;
+    let asked = wishes.switchover == Some(candidate.pod)
+        || wishes
+            .override_main
+            .is_some_and(|(pod, until)| pod == candidate.pod && facts.now < until);
+    if let Some(answer) = facts.fresh(main.pod) {
+        let lost = answer.process != main.process || answer.role == Role::Replica;
+        return lost || asked || facts.is_ahead(main, candidate.pod) || facts.terminating(main.pod);
+    }
+    let silent = match facts.pod(main.pod).map(|p| &p.contact) {
+        Some(Contact::Refused { times, since: _ }) => *times >= 2,
+        Some(Contact::Silent { probes, since: _ }) => *probes >= facts.seen.spec.silent_probes,
+        Some(Contact::Answered(_) | Contact::Unknown) | None => false,
+    };
+    let heard = |(at, process)| process == main.process && facts.now.since(at) < facts.seen.spec.veto;
+    let vetoed = facts.seen.gateways.iter().any(|g| g.heard.is_some_and(heard));
+    asked || facts.gone(holder(main)) || facts.terminating(main.pod) || (silent && !vetoed)
+}
+
+/// By what right a pod is candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// There was never a MAIN.
+    First,
+    /// Protected, in the very process.
+    Protected,
+    /// Recorded as MAIN, with everything it had.
+    Recorded,
+    /// Protected when it went to sleep, on the same volume.
+    Woken,
+    /// A human said so.
+    Override,
+}
+
+pub(super) fn claim(judge: &Judge<'_>, before: Option<&Record>, candidate: &Candidate) -> Option<Claim> {
+    let facts = judge.facts;
+    let pod = candidate.pod;
+    let Some(before) = before else {
+        return Some(Claim::First);
+    };
+    let mark = facts.mark(pod);
+    let chosen = || {
+        let named = facts
+            .seen
+            .wishes
+            .override_main
+            .is_some_and(|(p, until)| p == pod && facts.now < until);
+        (named && pod.is_authority()).then_some(Claim::Override)
+    };
+    let Some(main) = &before.main else {
+        return if first_again(judge, before, candidate) {
+            Some(Claim::First)
+        } else {
+            chosen()
+        };
+    };
+    let level = mark == Some(main.term);
+    if let Some(sync) = before.sync.filter(|s| s.pod == pod && level) {
+        if sync.process == candidate.process {
+            return Some(Claim::Protected);
+        }
+        if before.state == State::Hibernated && facts.volume(pod) == Some(sync.volume) {
+            return Some(Claim::Woken);
+        }
+    }
+    let explained = mark.is_some_and(|m| m >= main.term && m <= before.term);
+    let same_data = facts.volume(pod) == Some(main.volume)
+        && facts
+            .fresh(pod)
+            .and_then(|a| a.data)
+            .is_some_and(|d| d.database == main.database);
+    // A process cannot change its volume or its database.
+    if main.pod == pod && explained && (same_data || candidate.process == main.process) {
+        return Some(Claim::Recorded);
+    }
+    chosen()
+}
+
+/// The first term is begun again: by the same pod on the same volume, for an adopted cluster has data there.
+fn first_again(judge: &Judge<'_>, before: &Record, candidate: &Candidate) -> bool {
+    let data = judge.facts.data(candidate.pod);
+    let explained = data.is_some_and(|d| d.mark.is_none_or(|m| m.term <= before.term));
+    let same = before
+        .candidate
+        .as_ref()
+        .is_some_and(|b| b.pod == candidate.pod && b.volume == candidate.volume);
+    explained && same
+}
+
+/// A created record.
+pub(super) fn first(judge: &mut Judge<'_>, at: At<'_>, next: &Record, candidate: &Candidate) {
+    let facts = judge.facts;
+    let marks = Ordinal::AUTHORITY.into_iter().filter_map(|p| facts.mark(p));
+    let gateways = facts.seen.gateways.iter().map(|g| g.term);
+    if marks
+        .chain(gateways)
+        .chain(facts.seen.memory.status_term)
+        .any(|t| t >= next.term)
+    {
+        judge.broken(at, Invariant::FirstTermAboveAll, Detail::Record(next.revision));
+    }
+    if !may_be_first(judge, candidate.pod) {
+        judge.broken(at, Invariant::Adopted, Detail::Pod(candidate.pod));
+    }
+}
+
+fn may_be_first(judge: &Judge<'_>, pod: Ordinal) -> bool {
+    let facts = judge.facts;
+    let known = |p: Ordinal| facts.fresh(p).and_then(|a| a.data.map(|d| (a, d)));
+    let (Some((own, mine)), Some((other, theirs))) = (known(pod), pod.partner().and_then(known)) else {
+        return false;
+    };
+    let untouched = |d: Data| d.empty && d.mark.is_none();
+    if untouched(mine) && untouched(theirs) && facts.seen.memory.status_term.is_none() {
+        return true;
+    }
+    let follows = |main: &Answer| {
+        main.replicas.iter().flatten().any(|r| {
+            Some(r.name.pod()) == pod.partner() && r.attached && r.address_ok && r.status != Status::Diverged
+        })
+    };
+    let holds_all = theirs.mark.map(|m| m.term) <= mine.mark.map(|m| m.term) && (theirs.empty || !mine.empty);
+    let one_main = own.role == Role::Main && other.role == Role::Replica;
+    one_main && holds_all && follows(own) && (theirs.database == mine.database || untouched(theirs))
+}

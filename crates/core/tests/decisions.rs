@@ -1,0 +1,28 @@
+//! What the Memgraph protocol decides, as tables of named situations.
+//!
+//! Every situation begins with a healthy, protected cluster of three pods and changes one or two things. Its
+//! plan is written out in full (reasons, steps, records, what a refusal means, when to look again), so that
+//! a change of behaviour is read as text in the snapshots, one file per concern.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod decisions {
+    mod acceptance;
+    mod async_pods;
+    mod bootstrap;
+    mod cluster;
+    mod executor;
+    mod failover;
+    mod hibernation;
+    mod lost_record;
+    mod overriding;
+    mod pair_join;
+    mod pair_protected;
+    mod pair_strict;
+    mod paused;
+    mod render;
+    mod resets;
+    #[cfg(feature = "rule-switches")]
+    mod rule_switches;
+    mod switchover;
+    mod terms;
+}

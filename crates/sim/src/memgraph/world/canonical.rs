@@ -1,0 +1,251 @@
+//! One form for all states that differ in nothing that can ever matter.
+//!
+//! Each step here is invisible to everybody else and cannot be undone by anybody else, so taking it at once
+//! hides no behaviour: a turn that can only be refused ends, a wait that is over and stays over is passed,
+//! numbers that only have to be distinct or ordered are renumbered.
+
+use super::config::Config;
+use super::state::State;
+use crate::memgraph::instance::{DatabaseId, EpochId, IdVisitor, MainId, Ts};
+use mainstay_core::memgraph::Rule;
+use mainstay_core::memgraph::ids::{ProofId, RegistrationName, Revision, Term};
+use mainstay_core::memgraph::plan::{OnRefusal, Planned, Step, Target};
+use mainstay_core::memgraph::turn::Outcome;
+
+impl State {
+    /// Brings the state into its canonical form.
+    pub fn canonical(&mut self, config: &Config) {
+        for op in 0..self.operators.len() {
+            self.fast_forward(config, u8::try_from(op).unwrap_or(u8::MAX));
+        }
+        self.forget();
+        if config.rules().on(Rule::R36) {
+            self.drop_harmless_commands();
+        }
+        self.renumber();
+        if self.operators.len() > 1 {
+            self.operators.sort_by_cached_key(super::fingerprint::of);
+        }
+        self.outstanding.sort_unstable();
+    }
+
+    /// Passes waits that are over for good, and ends turns that can only be refused.
+    fn fast_forward(&mut self, config: &Config, op: u8) {
+        while let Some(outcome) = self.foregone(config, op) {
+            self.advance(op, outcome);
+        }
+    }
+
+    /// The outcome of the current step, if nothing can change it any more and it has no effect.
+    fn foregone(&self, config: &Config, op: u8) -> Option<Outcome> {
+        let operator = self.operators.get(usize::from(op))?;
+        let turn = operator.turn.as_ref()?;
+        let first = turn.remaining().next()?;
+        let stale = config.rules().on(Rule::R9) && operator.version != self.version;
+        if stale && is_doomed(turn.remaining()) {
+            return Some(Outcome::Unknown);
+        }
+        match turn.step()? {
+            Step::PushRecord(_) | Step::RunOnPromotion(_) => Some(Outcome::Done),
+            Step::AwaitGateways(term, revision) => self.all_read(*term, *revision).then_some(Outcome::Done),
+            Step::AwaitFence { old, start_fence, term, .. } => {
+                let dead = *start_fence && self.running(old.process).is_none();
+                (dead || self.all_in(*term)).then_some(Outcome::Done)
+            }
+            step => {
+                let target = addressee(step)?;
+                let gone = config.rules().on(Rule::R36) && self.running(target.process).is_none();
+                let retried = first.on_refusal == OnRefusal::Retry;
+                gone.then_some(if retried { Outcome::Unknown } else { Outcome::Refused })
+            }
+        }
+    }
+
+    fn all_read(&self, term: Term, revision: Revision) -> bool {
+        self.gateways.iter().all(|g| (g.gate.term(), g.gate.revision()) >= (term, revision))
+    }
+
+    fn all_in(&self, term: Term) -> bool {
+        self.gateways.iter().all(|g| g.gate.term() >= term)
+    }
+
+    /// What nobody can ask for any more.
+    fn forget(&mut self) {
+        let running: Vec<_> = self.operators.iter().flat_map(|o| &o.refused).map(|r| (r.by, r.of)).collect();
+        let gone: Vec<_> = running
+            .into_iter()
+            .filter(|(by, of)| self.running(*by).is_none() || self.running(*of).is_none())
+            .collect();
+        for operator in &mut self.operators {
+            operator.refused.retain(|r| !gone.contains(&(r.by, r.of)));
+            if operator.turn.is_none() {
+                operator.version = 0;
+                operator.unfenced = false;
+            }
+        }
+        let awaited = |p: &Planned| matches!(p.step, Step::ReadProof { .. });
+        let turns = || self.operators.iter().filter_map(|o| o.turn.as_ref());
+        if !turns().any(|t| t.remaining().any(awaited)) {
+            for pod in &mut self.pods {
+                pod.db.edit_store(|data| data.proof = ProofId(0));
+            }
+        }
+    }
+
+    /// A late command to a process that is gone, or for a name that is retired and not there, hits nothing.
+    fn drop_harmless_commands(&mut self) {
+        let generation = self.record.as_ref().map_or(0, |r| r.generation.0);
+        let outstanding = std::mem::take(&mut self.outstanding);
+        self.outstanding = outstanding
+            .into_iter()
+            .filter(|step| {
+                let Some(target) = addressee(step) else { return true };
+                let retired = match step {
+                    Step::Drop { name: name @ RegistrationName::Strict(_, g), .. } => {
+                        g.0 < generation && !self.registered(target.pod.0, *name)
+                    }
+                    _ => false,
+                };
+                self.running(target.process).is_some() && !retired
+            })
+            .collect();
+    }
+
+    fn renumber(&mut self) {
+        let mut renumber = Renumber { collect: true, stamps: vec![Ts::ZERO], ..Renumber::default() };
+        for pod in &mut self.pods {
+            pod.db.visit_ids(&mut renumber);
+        }
+        renumber.stamps.sort_unstable();
+        renumber.stamps.dedup();
+        renumber.collect = false;
+        for pod in &mut self.pods {
+            pod.db.visit_ids(&mut renumber);
+        }
+        let used = renumber.mains.len().max(renumber.epochs.len());
+        self.next_id = u32::try_from(used).unwrap_or(u32::MAX - 1) + 1;
+    }
+
+    /// The fingerprint: like the hash of the state, but a gateway's age counts only as far as anybody asks.
+    pub fn fingerprint(&self) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = super::fingerprint::hasher();
+        let Self {
+            pods,
+            record,
+            version,
+            status_term,
+            gateways,
+            operators,
+            outstanding,
+            cut,
+            acked,
+            next_write,
+            next_id: _,
+            asleep,
+            overriding,
+            budget,
+            start: _,
+            last_write: _,
+        } = self;
+        (pods, record, version, status_term, operators).hash(&mut hasher);
+        (outstanding, cut, acked, next_write, asleep, overriding, budget).hash(&mut hasher);
+        let (term, revision) = self.asked_of_gateways();
+        for gateway in gateways {
+            let super::state::Gateway { gate, session } = gateway;
+            if *next_write >= self.last_write {
+                // Nobody will write again: who is connected where cannot matter.
+                (gate.term() >= term, gate.revision() >= revision).hash(&mut hasher);
+                continue;
+            }
+            let age = (
+                if gate.term() < term { Term(0) } else { gate.term() },
+                if gate.revision() < revision { Revision(0) } else { gate.revision() },
+            );
+            (age, gate.route(), session).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// The lowest term and revision that anybody may still ask a gateway to have confirmed.
+    fn asked_of_gateways(&self) -> (Term, Revision) {
+        let now = self.record.as_ref().map_or((Term(0), Revision(0)), |r| (r.term, r.revision));
+        let turns = self.operators.iter().filter_map(|o| o.turn.as_ref());
+        turns.flat_map(|t| t.remaining()).fold(now, |(term, revision), planned| match planned.step {
+            Step::AwaitFence { term: t, .. } => (term.min(t), revision),
+            Step::AwaitGateways(t, r) => (term.min(t), revision.min(r)),
+            _ => (term, revision),
+        })
+    }
+}
+
+/// Nothing happens before a write of the record that must fail.
+fn is_doomed<'a>(steps: impl Iterator<Item = &'a Planned>) -> bool {
+    for planned in steps {
+        match planned.step {
+            Step::WriteRecord(_) | Step::CreateRecord(_) => return true,
+            Step::PushRecord(_)
+            | Step::AwaitFence { .. }
+            | Step::AwaitGateways(..)
+            | Step::RunOnPromotion(_)
+            | Step::ReadProof { .. } => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The process a command is meant for, if it is meant for one alone.
+fn addressee(step: &Step) -> Option<Target> {
+    match step {
+        Step::Demote(on) | Step::Promote(on) => Some(*on),
+        Step::AdvanceMark { on, .. }
+        | Step::Register { on, .. }
+        | Step::Drop { on, .. }
+        | Step::WriteProof { on, .. }
+        | Step::ReadProof { on, .. } => Some(*on),
+        Step::EndProcess { target, .. } => Some(*target),
+        _ => None,
+    }
+}
+
+/// Renumbers what only has to be distinct, so that states which differ in nothing else are one.
+#[derive(Debug, Default)]
+struct Renumber {
+    mains: Vec<MainId>,
+    epochs: Vec<EpochId>,
+    stamps: Vec<Ts>,
+    collect: bool,
+}
+
+fn place<T: Copy + PartialEq>(seen: &mut Vec<T>, id: T) -> u32 {
+    let at = seen.iter().position(|s| *s == id).unwrap_or_else(|| {
+        seen.push(id);
+        seen.len() - 1
+    });
+    u32::try_from(at).unwrap_or(u32::MAX) + 1
+}
+
+impl IdVisitor for Renumber {
+    fn main(&mut self, id: &mut MainId) {
+        if !self.collect {
+            *id = MainId(place(&mut self.mains, *id));
+        }
+    }
+
+    fn database(&mut self, _id: &mut DatabaseId) {}
+
+    fn epoch(&mut self, id: &mut EpochId) {
+        if !self.collect {
+            *id = EpochId(place(&mut self.epochs, *id));
+        }
+    }
+
+    fn ts(&mut self, ts: &mut Ts) {
+        if self.collect {
+            self.stamps.push(*ts);
+        } else if let Ok(at) = self.stamps.binary_search(ts) {
+            *ts = Ts(u32::try_from(at).unwrap_or(u32::MAX));
+        }
+    }
+}

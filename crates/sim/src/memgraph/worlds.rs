@@ -1,0 +1,143 @@
+//! The catalogue: every world that is searched, by name.
+//!
+//! The names and bounds are those of the result tables in `docs/protocol.md`.
+
+use super::world::{Bounds, Budget, Config};
+use mainstay_core::memgraph::spec::WritesWithoutSync;
+
+/// A world of the catalogue.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The world.
+    pub config: Config,
+    /// Is the question whether every state heals asked, too?
+    pub liveness: bool,
+}
+
+/// What differs from a small calm world.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    name: &'static str,
+    operators: u8,
+    gateways: u8,
+    writes: u16,
+    terms: u64,
+    record_writes: u64,
+    budget: Budget,
+    change: fn(&mut Config),
+    liveness: bool,
+}
+
+const NONE: Budget = Budget {
+    crashes: 0,
+    volumes: 0,
+    partitions: 0,
+    suspicions: 0,
+    late: 0,
+    switchovers: 0,
+    hand_drops: 0,
+    records: 0,
+    sleeps: 0,
+    overrides: 0,
+    repairs: 0,
+};
+
+const ROW: Row = Row {
+    name: "",
+    operators: 1,
+    gateways: 1,
+    writes: 1,
+    terms: 3,
+    record_writes: 7,
+    budget: NONE,
+    change: |_| {},
+    liveness: false,
+};
+
+fn snapshots(config: &mut Config) {
+    config.snapshot_recovery = true;
+}
+
+fn from_nothing(config: &mut Config) {
+    config.from_nothing = true;
+}
+
+fn always(config: &mut Config) {
+    config.spec.writes_without_sync = WritesWithoutSync::Always;
+}
+
+fn deadlines(config: &mut Config) {
+    config.deadlines = true;
+}
+
+fn three_pods(config: &mut Config) {
+    config.pods = 3;
+    config.spec.replicas = 3;
+}
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    // The first search (protocol, section 2): failover, re-promotion, join, proof.
+    Row { name: "F1", writes: 2, terms: 4, record_writes: 9, budget: Budget { crashes: 2, partitions: 1, suspicions: 1, ..NONE }, change: snapshots, ..ROW },
+    Row { name: "F2", terms: 4, record_writes: 9, budget: Budget { crashes: 2, volumes: 1, partitions: 1, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "F3", operators: 2, writes: 2, budget: Budget { crashes: 1, partitions: 1, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "F4", operators: 2, budget: Budget { crashes: 1, partitions: 1, late: 1, ..NONE }, ..ROW },
+    Row { name: "F5", operators: 2, budget: Budget { crashes: 2, ..NONE }, ..ROW },
+    Row { name: "F6", operators: 2, gateways: 2, budget: Budget { crashes: 1, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "F7", terms: 6, record_writes: 14, budget: Budget { crashes: 2, partitions: 1, suspicions: 1, ..NONE }, liveness: true, ..ROW },
+    Row { name: "F8", terms: 6, record_writes: 14, budget: Budget { crashes: 2, volumes: 1, ..NONE }, liveness: true, ..ROW },
+    // The second search (section 8): renew, switchover, reset, bootstrap, late role commands.
+    Row { name: "N3", operators: 2, budget: Budget { crashes: 2, ..NONE }, ..ROW },
+    Row { name: "N3b", terms: 4, record_writes: 9, budget: Budget { crashes: 2, late: 2, ..NONE }, ..ROW },
+    Row { name: "N7c", terms: 4, record_writes: 9, budget: Budget { crashes: 1, suspicions: 1, late: 2, ..NONE }, ..ROW },
+    Row { name: "N7d", operators: 2, budget: Budget { crashes: 1, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "N7e", operators: 2, budget: Budget { crashes: 2, late: 1, ..NONE }, ..ROW },
+    Row { name: "S1", terms: 4, record_writes: 9, budget: Budget { crashes: 1, late: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "S1b", terms: 4, record_writes: 9, budget: Budget { crashes: 2, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "S2", operators: 2, budget: Budget { crashes: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "S3", operators: 2, budget: Budget { suspicions: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "S4", operators: 2, gateways: 2, budget: Budget { late: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "S5d", budget: Budget { crashes: 1, suspicions: 1, switchovers: 1, ..NONE }, terms: 4, record_writes: 9, change: deadlines, ..ROW },
+    Row { name: "Z1", operators: 2, budget: Budget { crashes: 1, suspicions: 1, late: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "Z2", terms: 4, record_writes: 8, budget: Budget { crashes: 1, suspicions: 1, late: 2, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "Z3", operators: 2, terms: 4, record_writes: 8, budget: Budget { crashes: 2, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "Z4", operators: 2, gateways: 2, budget: Budget { crashes: 1, suspicions: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "Z5", writes: 2, terms: 4, record_writes: 9, budget: Budget { crashes: 1, partitions: 1, suspicions: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "Z6", operators: 2, budget: Budget { crashes: 1, partitions: 1, late: 1, ..NONE }, change: always, ..ROW },
+    Row { name: "Z7", terms: 4, record_writes: 9, budget: Budget { crashes: 2, suspicions: 1, late: 1, ..NONE }, change: always, ..ROW },
+    Row { name: "W5", operators: 2, budget: Budget { crashes: 1, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "W7", terms: 4, record_writes: 9, budget: Budget { crashes: 2, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "W6c", terms: 4, record_writes: 9, budget: Budget { crashes: 1, volumes: 1, suspicions: 1, late: 1, switchovers: 1, ..NONE }, ..ROW },
+    Row { name: "B1", operators: 2, record_writes: 9, budget: Budget { crashes: 2, ..NONE }, change: from_nothing, ..ROW },
+    Row { name: "B2", operators: 2, record_writes: 9, budget: Budget { crashes: 1, volumes: 1, late: 1, ..NONE }, change: from_nothing, ..ROW },
+    Row { name: "L1", terms: 9, record_writes: 18, budget: Budget { crashes: 1, ..NONE }, liveness: true, ..ROW },
+    // What was only reasoned about before: a third pod, sleep, a lost record, a dropped registration, a
+    // human's override.
+    Row { name: "C1", budget: Budget { crashes: 1, suspicions: 1, ..NONE }, change: three_pods, ..ROW },
+    Row { name: "H1", operators: 2, budget: Budget { crashes: 1, sleeps: 1, ..NONE }, ..ROW },
+    Row { name: "D1", operators: 1, terms: 4, record_writes: 9, budget: Budget { crashes: 1, suspicions: 1, records: 1, ..NONE }, ..ROW },
+];
+
+/// Every world.
+pub fn all() -> Vec<Entry> {
+    ROWS.iter().map(entry).collect()
+}
+
+/// The world of this name.
+pub fn named(name: &str) -> Option<Entry> {
+    ROWS.iter().find(|row| row.name == name).map(entry)
+}
+
+fn entry(row: &Row) -> Entry {
+    let Row { name, operators, gateways, writes, terms, record_writes, budget, change, liveness } = *row;
+    let mut config = Config {
+        operators,
+        gateways,
+        writes,
+        budget,
+        bounds: Bounds { terms, writes: record_writes },
+        ..Config::small(name)
+    };
+    change(&mut config);
+    Entry { config, liveness }
+}

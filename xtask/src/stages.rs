@@ -1,0 +1,311 @@
+//! `cargo xtask test`: the stages, cheap ones first.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::Verdict;
+use crate::checks;
+use crate::summary::{Outcome, Summary, seconds};
+use crate::tools;
+use crate::workspace::{Workspace, display, stream};
+
+/// What of it to run.
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Run only these stages
+    #[arg(long, value_name = "STAGE", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Leave these stages out
+    #[arg(long, value_name = "STAGE", value_delimiter = ',')]
+    skip: Vec<String>,
+    /// Print the stages and what they do, and run none
+    #[arg(long)]
+    list: bool,
+}
+
+/// One thing that can be wrong with a change.
+#[derive(Debug, Clone, Copy)]
+struct Stage {
+    name: &'static str,
+    about: &'static str,
+    run: Run,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    /// cargo with these arguments.
+    Cargo(&'static [&'static str]),
+    /// A check of our own.
+    Check(fn(&Workspace) -> Result<()>),
+    /// The simulation's command line, optimised, with these arguments.
+    Sim(&'static [&'static str]),
+}
+
+/// Everything before the simulation. `--locked` everywhere: a run must not
+/// change what is being judged.
+const STAGES: &[Stage] = &[
+    Stage {
+        name: "fmt",
+        about: "the code is formatted",
+        run: Run::Cargo(&["fmt", "--all", "--check"]),
+    },
+    Stage {
+        name: "hygiene",
+        about: "file length, unfinished code, machine paths, README and CI agree",
+        run: Run::Check(checks::repository),
+    },
+    Stage {
+        name: "dependencies",
+        about: "who may depend on whom; the pure crates stay pure",
+        run: Run::Check(checks::dependencies),
+    },
+    Stage {
+        name: "clippy",
+        about: "no warning, in any target, with every feature",
+        run: Run::Cargo(&[
+            "clippy",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    },
+    Stage {
+        name: "clippy-product",
+        about: "no warning in the core as the product builds it, without test-only features",
+        run: Run::Cargo(&[
+            "clippy",
+            "--locked",
+            "--package",
+            "mainstay-core",
+            "--lib",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    },
+    Stage {
+        name: "deny",
+        about: "licences, banned crates and sources of all dependencies",
+        run: Run::Check(deny),
+    },
+    Stage {
+        name: "test",
+        about: "unit, integration and documentation tests, with every feature",
+        run: Run::Cargo(&["test", "--locked", "--workspace", "--all-features"]),
+    },
+];
+
+/// Runs of the explorer and the simulation: the name of the stage, then the
+/// arguments after `cargo run --release -p sim --`. Exit code 0 is a pass, any
+/// other fails the stage. One line per run, cheapest first, for example:
+///
+///     ("explore-small", &["explore", "--depth", "12"]),
+///
+/// Give every random run a fixed seed: the same change must get the same verdict.
+const SIM_STAGES: &[(&str, &[&str])] = &[];
+
+/// Run the chosen stages in order, up to the first that fails.
+pub(crate) fn test(workspace: &Workspace, args: &TestArgs) -> Result<Verdict> {
+    let stages = all();
+    if args.list {
+        for stage in &stages {
+            println!("{:16} {}", stage.name, stage.about);
+        }
+        return Ok(Verdict::Good);
+    }
+    let choice = Choice::new(&stages, &args.only, &args.skip)?;
+    let summary = run_all(&stages, &choice, |stage| perform(workspace, stage));
+    println!("\n{summary}");
+    Ok(if summary.failed() {
+        Verdict::Bad
+    } else {
+        Verdict::Good
+    })
+}
+
+fn all() -> Vec<Stage> {
+    let sim = SIM_STAGES.iter().map(|(name, args)| Stage {
+        name,
+        about: "a run of the explorer or the simulation",
+        run: Run::Sim(args),
+    });
+    STAGES.iter().copied().chain(sim).collect()
+}
+
+fn run_all(stages: &[Stage], choice: &Choice, mut perform: impl FnMut(&Stage) -> Result<()>) -> Summary {
+    let mut summary = Summary::default();
+    for stage in stages {
+        if !choice.wants(stage.name) {
+            summary.add(stage.name, Outcome::Skipped);
+            continue;
+        }
+        if summary.failed() {
+            summary.add(stage.name, Outcome::NotRun);
+            continue;
+        }
+        println!("\n== {}: {}", stage.name, stage.about);
+        let started = Instant::now();
+        let result = perform(stage);
+        let took = started.elapsed();
+        match result {
+            Ok(()) => {
+                println!("== {}: ok in {} s", stage.name, seconds(took));
+                summary.add(stage.name, Outcome::Ok(took));
+            }
+            Err(error) => {
+                println!("== {}: FAILED after {} s: {error:#}", stage.name, seconds(took));
+                summary.add(stage.name, Outcome::Failed(took));
+            }
+        }
+    }
+    summary
+}
+
+fn perform(workspace: &Workspace, stage: &Stage) -> Result<()> {
+    let mut command = workspace.cargo();
+    match stage.run {
+        Run::Check(check) => return check(workspace),
+        Run::Cargo(args) => command.args(args),
+        Run::Sim(args) => command
+            .args(["run", "--locked", "--release", "--package", "sim", "--"])
+            .args(args),
+    };
+    println!("$ {}", display(&command));
+    stream(&mut command)
+}
+
+/// Advisories are left out: they change without us, so a change that was good
+/// yesterday would fail today.
+fn deny(workspace: &Workspace) -> Result<()> {
+    let program = tools::DENY.ensure(workspace)?;
+    let mut command = workspace.command(program);
+    command.args([
+        "--locked",
+        "--all-features",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
+    println!("$ {}", display(&command));
+    stream(&mut command)
+}
+
+/// Which stages were asked for; every name in it exists.
+#[derive(Debug)]
+struct Choice {
+    only: Vec<String>,
+    skip: Vec<String>,
+}
+
+impl Choice {
+    fn new(stages: &[Stage], only: &[String], skip: &[String]) -> Result<Self> {
+        for name in only.iter().chain(skip) {
+            if !stages.iter().any(|stage| stage.name == name) {
+                let known: Vec<_> = stages.iter().map(|stage| stage.name).collect();
+                bail!("there is no stage `{name}`; there are {}", known.join(", "));
+            }
+        }
+        let choice = Self {
+            only: only.to_vec(),
+            skip: skip.to_vec(),
+        };
+        if !stages.iter().any(|stage| choice.wants(stage.name)) {
+            bail!("no stage is left to run");
+        }
+        Ok(choice)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let among = |list: &[String]| list.iter().any(|entry| entry == name);
+        (self.only.is_empty() || among(&self.only)) && !among(&self.skip)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use anyhow::anyhow;
+
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn choose(only: &[&str], skip: &[&str]) -> Result<Choice> {
+        Choice::new(&all(), &names(only), &names(skip))
+    }
+
+    fn ran(choice: &Choice, failing: &str) -> (Vec<&'static str>, Summary) {
+        let mut ran = Vec::new();
+        let summary = run_all(&all(), choice, |stage| {
+            ran.push(stage.name);
+            if stage.name == failing {
+                Err(anyhow!("as told"))
+            } else {
+                Ok(())
+            }
+        });
+        (ran, summary)
+    }
+
+    #[test]
+    fn every_stage_has_a_name_of_its_own() {
+        let stages = all();
+        let names: BTreeSet<_> = stages.iter().map(|stage| stage.name).collect();
+        assert_eq!(names.len(), stages.len());
+    }
+
+    #[test]
+    fn every_stage_runs_when_nothing_is_chosen() {
+        let (ran, summary) = ran(&choose(&[], &[]).unwrap(), "none");
+        assert_eq!(ran.len(), all().len());
+        assert!(!summary.failed());
+    }
+
+    #[test]
+    fn nothing_runs_after_a_failure() {
+        let (ran, summary) = ran(&choose(&[], &[]).unwrap(), "hygiene");
+        assert_eq!(ran, ["fmt", "hygiene"]);
+        assert!(summary.failed());
+        assert!(summary.to_string().contains("not run"));
+    }
+
+    #[test]
+    fn only_and_skip_choose_and_skip_wins() {
+        let (ran_stages, _) = ran(&choose(&["test", "fmt"], &[]).unwrap(), "none");
+        assert_eq!(ran_stages, ["fmt", "test"]);
+        let (ran_stages, _) = ran(&choose(&["test", "fmt"], &["fmt"]).unwrap(), "none");
+        assert_eq!(ran_stages, ["test"]);
+        let (ran_stages, _) = ran(&choose(&[], &["deny"]).unwrap(), "none");
+        assert!(!ran_stages.contains(&"deny") && ran_stages.contains(&"clippy"));
+    }
+
+    #[test]
+    fn a_stage_that_does_not_exist_is_an_error_and_not_an_empty_pass() {
+        let error = choose(&["tset"], &[]).unwrap_err().to_string();
+        assert!(error.contains("`tset`") && error.contains("test"), "{error}");
+        assert!(choose(&["fmt"], &["fmt"]).is_err());
+    }
+
+    #[test]
+    fn every_stage_that_resolves_dependencies_is_locked() {
+        for stage in STAGES {
+            if let Run::Cargo(args) = stage.run {
+                assert!(
+                    args.contains(&"--locked") || stage.name == "fmt",
+                    "{}",
+                    stage.name
+                );
+            }
+        }
+    }
+}
