@@ -28,7 +28,10 @@ impl Add<Duration> for Time {
     type Output = Self;
 
     fn add(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(rhs.as_millis()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(rhs.as_millis()).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -36,7 +39,10 @@ impl Sub<Duration> for Time {
     type Output = Self;
 
     fn sub(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(rhs.as_millis()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_sub(u64::try_from(rhs.as_millis()).unwrap_or(u64::MAX)),
+        )
     }
 }
 

@@ -3,7 +3,17 @@
 //! Every situation begins with a healthy, protected cluster of three pods and changes one or two things. Its
 //! plan is written out in full (reasons, steps, records, what a refusal means, when to look again), so that
 //! a change of behaviour is read as text in the snapshots, one file per concern.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets a surprise should stop"
+)]
+#![allow(
+    clippy::too_many_lines,
+    reason = "a table has as many rows as it has situations"
+)]
 
 mod decisions {
     mod acceptance;
@@ -12,6 +22,7 @@ mod decisions {
     mod cluster;
     mod executor;
     mod failover;
+    mod faults;
     mod hibernation;
     mod lost_record;
     mod overriding;

@@ -56,7 +56,9 @@ pub(super) fn without_record(seen: &Observed, now: Time) -> Plan {
 }
 
 fn known(seen: &Observed, pod: Ordinal) -> Result<Known<'_>, Ordinal> {
-    let ready = seen.object(pod).is_some_and(|o| o.ready && o.addressed && !o.terminating && o.volume.is_some());
+    let ready = seen
+        .object(pod)
+        .is_some_and(|o| o.ready && o.addressed && !o.terminating && o.volume.is_some());
     match seen.answer(pod) {
         Some(answer) if ready => answer.data.map(|data| Known { pod, answer, data }).ok_or(pod),
         _ => Err(pod),
@@ -87,15 +89,20 @@ fn discover<'a>(seen: &Observed, a: Known<'a>, b: Known<'a>) -> Found<'a> {
     if mark(&main) < mark(&other) || (main.data.empty && !other.data.empty) {
         return Found::Ambiguous;
     }
-    let refused = seen.pod(other.pod).and_then(|p| p.refusal).is_some_and(|r| {
-        r.code == 3 && r.by == main.answer.process && r.of == other.answer.process
-    });
+    let refused = seen
+        .pod(other.pod)
+        .and_then(|p| p.refusal)
+        .is_some_and(|r| r.code == 3 && r.by == main.answer.process && r.of == other.answer.process);
     let foreign = other.data.database != main.data.database && !fresh(&other);
     let diverged = View::registrations_of(main.answer, other.pod).any(|r| r.status == Status::Diverged);
     if attached(&main, &other) && !foreign && !diverged {
         return Found::Operational(main);
     }
-    if refused || foreign || diverged { Found::Ambiguous } else { Found::AskSuperset { main, other } }
+    if refused || foreign || diverged {
+        Found::Ambiguous
+    } else {
+        Found::AskSuperset { main, other }
+    }
 }
 
 /// R19: above everything that was ever seen.
@@ -104,12 +111,22 @@ fn first_term(seen: &Observed, pods: [&Known<'_>; 2]) -> Term {
     let gateways = seen.gateways.iter().map(|g| g.term);
     let status = seen.memory.status_term;
     let highest = marks.chain(gateways).chain(status).max().unwrap_or_default();
-    if seen.spec.rules.on(Rule::R19) { highest.next() } else { Term(1) }
+    if seen.spec.rules.on(Rule::R19) {
+        highest.next()
+    } else {
+        Term(1)
+    }
 }
 
 /// 001 "Initialize Memgraph Cluster": pod-0 becomes MAIN; pod-1 joins as in any other term.
 fn initialise(seen: &Observed, term: Term, now: Time) -> Plan {
-    create(seen, Ordinal(0), term, now, Reason::new(Rule::Bootstrap, Why::InitialState))
+    create(
+        seen,
+        Ordinal(0),
+        term,
+        now,
+        Reason::new(Rule::Bootstrap, Why::InitialState),
+    )
 }
 
 fn adopt(seen: &Observed, main: &Known<'_>, term: Term, lost: bool, now: Time) -> Plan {
@@ -127,15 +144,35 @@ fn create(seen: &Observed, pod: Ordinal, term: Term, now: Time, reason: Reason) 
     let (Some(answer), Some(volume)) = (seen.answer(pod), seen.object(pod).and_then(|o| o.volume)) else {
         return wait();
     };
-    let mut peers: Vec<_> =
-        seen.pods.iter().filter(|p| p.ordinal != pod).filter_map(|p| seen.answer(p.ordinal)).map(|a| a.process).collect();
+    let mut peers: Vec<_> = seen
+        .pods
+        .iter()
+        .filter(|p| p.ordinal != pod)
+        .filter_map(|p| seen.answer(p.ordinal))
+        .map(|a| a.process)
+        .collect();
     peers.sort_unstable();
-    let candidate = Candidate { pod, process: answer.process, volume, peers, suspect: false, forced: false };
+    let candidate = Candidate {
+        pod,
+        process: answer.process,
+        volume,
+        peers,
+        suspect: false,
+        forced: false,
+    };
     let record = Record::initialising(term, candidate, now);
-    let view = View { record: &record, seen, now };
+    let view = View {
+        record: &record,
+        seen,
+        now,
+    };
     let begun = Plan::because(reason).then(Step::CreateRecord(Box::new(record.clone())));
     let plan = term::complete_first(&view, &record, begun);
-    if seen.spec.rules.on(Rule::R18) { plan } else { record_last(plan) }
+    if seen.spec.rules.on(Rule::R18) {
+        plan
+    } else {
+        record_last(plan)
+    }
 }
 
 /// What happens without R18: the record is created when everything else is done.
@@ -151,19 +188,35 @@ fn record_last(mut plan: Plan) -> Plan {
 
 /// Registering as ASYNC answers Error 3 if the other pod holds anything that MAIN lacks.
 fn ask_superset(seen: &Observed, main: &Known<'_>, other: &Known<'_>) -> Plan {
-    let reason = Reason::new(Rule::R8, Why::ProveSuperset { main: main.pod, pod: other.pod });
-    if seen.pod(other.pod).is_none_or(|p| p.replication_port_open != Some(true)) {
+    let reason = Reason::new(
+        Rule::R8,
+        Why::ProveSuperset {
+            main: main.pod,
+            pod: other.pod,
+        },
+    );
+    if seen
+        .pod(other.pod)
+        .is_none_or(|p| p.replication_port_open != Some(true))
+    {
         return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod: other.pod })).also(reason);
     }
-    let on = Target { pod: main.pod, process: main.answer.process };
+    let on = Target {
+        pod: main.pod,
+        process: main.answer.process,
+    };
     // A name that is taken answers Error 1, which says nothing; a zombie under it is dropped first.
-    let taken = View::registrations_of(main.answer, other.pod).find(|r| r.name == RegistrationName::Async(other.pod));
+    let taken =
+        View::registrations_of(main.answer, other.pod).find(|r| r.name == RegistrationName::Async(other.pod));
     match taken {
         Some(r) if r.attached => return unknown(Rule::R8).also(reason),
         Some(r) => return Plan::because(reason).then(Step::Drop { on, name: r.name }),
         None => {}
     }
-    let peer = Target { pod: other.pod, process: other.answer.process };
+    let peer = Target {
+        pod: other.pod,
+        process: other.answer.process,
+    };
     register_async(seen.spec.rules, on, peer, reason)
 }
 

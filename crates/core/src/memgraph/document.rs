@@ -263,6 +263,7 @@ mod tests {
             epoch: term,
             peers: vec![ProcessId(0xb1), ProcessId(0xc1)],
             suspect: false,
+            history_from: Term(2),
             rebuilt: false,
         }
     }

@@ -21,7 +21,8 @@ pub(super) fn turn(view: &View<'_>, main: &Main) -> Plan {
         return term::begin(view, other, true, How::Plain, reason).also(suspicion);
     }
     if view.returning(main.pod) {
-        let reason = Reason::new(Rule::Repromote, Why::PromoteReturned { pod: main.pod }).on(view.said(main.pod));
+        let reason =
+            Reason::new(Rule::Repromote, Why::PromoteReturned { pod: main.pod }).on(view.said(main.pod));
         return term::begin(view, main.pod, true, How::Plain, reason).also(suspicion);
     }
     nobody(view, main).also(suspicion)
@@ -31,7 +32,10 @@ pub(super) fn turn(view: &View<'_>, main: &Main) -> Plan {
 pub(super) fn nobody(view: &View<'_>, main: &Main) -> Plan {
     let lost = view.volume(main.pod).is_some_and(|v| v != main.volume);
     let why = match main.pod.partner() {
-        Some(other) if lost => Why::MainVolumeLost { main: main.pod, other },
+        Some(other) if lost => Why::MainVolumeLost {
+            main: main.pod,
+            other,
+        },
         _ => Why::NobodyEntitled { awaited: main.pod },
     };
     Plan::wait(Reason::new(Rule::Stuck, why).on(view.said(main.pod)))
@@ -39,7 +43,11 @@ pub(super) fn nobody(view: &View<'_>, main: &Main) -> Plan {
 
 fn patience(view: &View<'_>, main: &Main) -> Plan {
     let pod: Ordinal = main.pod;
-    let why = if view.vetoed(main) { Why::VetoedByGateway { main: pod } } else { Why::NoNews { pod } };
+    let why = if view.vetoed(main) {
+        Why::VetoedByGateway { main: pod }
+    } else {
+        Why::NoNews { pod }
+    };
     let rule = if view.vetoed(main) { Rule::R21 } else { Rule::Stuck };
     Plan::wait(Reason::new(rule, why)).wake_at(view.now + view.spec().veto)
 }

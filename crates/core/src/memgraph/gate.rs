@@ -53,14 +53,20 @@ impl Gate {
             return None;
         }
         let open = record.state == State::Serving && record.writes == Writes::Open;
-        let route = record
-            .main
-            .as_ref()
-            .filter(|_| open)
-            .map(|main| Route { pod: main.pod, term: record.term });
+        let route = record.main.as_ref().filter(|_| open).map(|main| Route {
+            pod: main.pod,
+            term: record.term,
+        });
         let cut = route != self.route;
-        *self = Self { term: record.term, revision: record.revision, route };
-        Some(Verdict { cut, confirm: (record.term, record.revision) })
+        *self = Self {
+            term: record.term,
+            revision: record.revision,
+            route,
+        };
+        Some(Verdict {
+            cut,
+            confirm: (record.term, record.revision),
+        })
     }
 
     /// May clients be forwarded on a connection that answered this (R10)?
@@ -78,7 +84,14 @@ mod tests {
     use crate::time::Time;
 
     fn candidate() -> Candidate {
-        Candidate { pod: Ordinal(0), process: ProcessId(1), volume: VolumeId(1), peers: vec![], suspect: false, forced: false }
+        Candidate {
+            pod: Ordinal(0),
+            process: ProcessId(1),
+            volume: VolumeId(1),
+            peers: vec![],
+            suspect: false,
+            forced: false,
+        }
     }
 
     fn serving(writes: Writes) -> Record {
@@ -91,6 +104,7 @@ mod tests {
             epoch: Term(4),
             peers: vec![],
             suspect: false,
+            history_from: Term(0),
             rebuilt: false,
         };
         Record::initialising(Term(4), candidate(), Time::ZERO).serving(main, writes, Time::ZERO)
@@ -99,12 +113,30 @@ mod tests {
     #[test]
     fn a_gate_forwards_only_while_serving_and_open_and_cuts_when_that_changes() {
         let mut gate = Gate::default();
-        assert!(!gate.admits(Rules::ALL, Role::Main, Some(Term(4))), "nothing read yet");
+        assert!(
+            !gate.admits(Rules::ALL, Role::Main, Some(Term(4))),
+            "nothing read yet"
+        );
         let open = serving(Writes::Open);
-        assert_eq!(gate.on_record(&open), Some(Verdict { cut: true, confirm: (Term(4), Revision(2)) }));
-        assert_eq!(gate.route(), Some(Route { pod: Ordinal(0), term: Term(4) }));
+        assert_eq!(
+            gate.on_record(&open),
+            Some(Verdict {
+                cut: true,
+                confirm: (Term(4), Revision(2))
+            })
+        );
+        assert_eq!(
+            gate.route(),
+            Some(Route {
+                pod: Ordinal(0),
+                term: Term(4)
+            })
+        );
         assert_eq!((gate.term(), gate.revision()), (Term(4), Revision(2)));
-        assert!(!gate.on_record(&open.touched()).unwrap().cut, "the same route is not cut");
+        assert!(
+            !gate.on_record(&open.touched()).unwrap().cut,
+            "the same route is not cut"
+        );
         assert!(gate.on_record(&open.touched().held(Time::ZERO)).unwrap().cut);
         assert_eq!(gate.route(), None);
         let next = open.new_term(candidate(), true, Time::ZERO);
@@ -118,9 +150,12 @@ mod tests {
         let mut gate = Gate::default();
         gate.on_record(&serving(Writes::Open));
         assert!(gate.admits(Rules::ALL, Role::Main, Some(Term(4))));
-        for (role, mark) in
-            [(Role::Replica, Some(Term(4))), (Role::Main, Some(Term(3))), (Role::Main, Some(Term(5))), (Role::Main, None)]
-        {
+        for (role, mark) in [
+            (Role::Replica, Some(Term(4))),
+            (Role::Main, Some(Term(3))),
+            (Role::Main, Some(Term(5))),
+            (Role::Main, None),
+        ] {
             assert!(!gate.admits(Rules::ALL, role, mark), "{role:?} {mark:?}");
         }
     }

@@ -50,8 +50,20 @@ fn prove_once_more(view: &View<'_>, main: &Main, answer: &Answer, plan: Plan) ->
         return plan;
     }
     let proof = ProofId(view.seen.turn);
-    plan.then(Step::WriteProof { on: Target { pod: main.pod, process: main.process }, proof })
-        .then(Step::ReadProof { on: Target { pod: sync.pod, process: sync.process }, proof })
+    plan.then(Step::WriteProof {
+        on: Target {
+            pod: main.pod,
+            process: main.process,
+        },
+        proof,
+    })
+    .then(Step::ReadProof {
+        on: Target {
+            pod: sync.pod,
+            process: sync.process,
+        },
+        proof,
+    })
 }
 
 /// Asleep: stay asleep, or wake.
@@ -83,7 +95,9 @@ fn wake(view: &View<'_>) -> Plan {
     }
     // MAIN is back without its data. Nothing was written since the proof, so the protected copy is as good.
     match view.record.sync {
-        Some(sync) if view.volume(sync.pod) == Some(sync.volume) && view.mark(sync.pod) == Some(Some(main.term)) => {
+        Some(sync)
+            if view.volume(sync.pod) == Some(sync.volume) && view.mark(sync.pod) == Some(Some(main.term)) =>
+        {
             let reason = Reason::new(Rule::Wake, Why::WakeUp { pod: sync.pod }).on(view.said(sync.pod));
             term::begin(view, sync.pod, true, How::Plain, reason)
         }

@@ -195,7 +195,10 @@ impl RegistrationName {
     /// Reads a name as Memgraph shows it; `prefix` is the StatefulSet's name with `-` turned into `_`.
     pub fn parse(prefix: &str, text: &str) -> Result<Self, ParseIdError> {
         let ours = || ParseIdError::NotOurName(text.to_owned());
-        let rest = text.strip_prefix(prefix).and_then(|r| r.strip_prefix('_')).ok_or_else(ours)?;
+        let rest = text
+            .strip_prefix(prefix)
+            .and_then(|r| r.strip_prefix('_'))
+            .ok_or_else(ours)?;
         let (pod, strict) = match rest.split_once("_g") {
             Some((pod, strict)) => (pod, Some(strict)),
             None => (rest, None),
@@ -245,10 +248,19 @@ mod tests {
         let long = format!("containerd://{plain}ffffffffffffffffffffffffffffffff");
         assert_eq!(long.parse::<ProcessId>(), plain.parse::<ProcessId>());
         assert_eq!(
-            "3f2a0000-0000-0000-0000-000000000001".parse::<VolumeId>().unwrap().to_string(),
+            "3f2a0000-0000-0000-0000-000000000001"
+                .parse::<VolumeId>()
+                .unwrap()
+                .to_string(),
             plain
         );
-        for bad in ["", "abc", "containerd://", "zz2a0000000000000000000000000001", "日本"] {
+        for bad in [
+            "",
+            "abc",
+            "containerd://",
+            "zz2a0000000000000000000000000001",
+            "日本",
+        ] {
             assert!(bad.parse::<ProcessId>().is_err(), "{bad}");
         }
     }
@@ -257,12 +269,24 @@ mod tests {
     fn registration_names_keep_the_seeds_form_and_strict_ones_carry_their_generation() {
         let a = RegistrationName::Async(Ordinal(2));
         let s = RegistrationName::Strict(Ordinal(1), Gen(7));
-        assert_eq!((a.to_string().as_str(), s.to_string().as_str()), ("memgraph_ha_2", "memgraph_ha_1_g7"));
+        assert_eq!(
+            (a.to_string().as_str(), s.to_string().as_str()),
+            ("memgraph_ha_2", "memgraph_ha_1_g7")
+        );
         for name in [a, s] {
-            assert_eq!(RegistrationName::parse("memgraph_ha", &name.to_string()), Ok(name));
+            assert_eq!(
+                RegistrationName::parse("memgraph_ha", &name.to_string()),
+                Ok(name)
+            );
             assert_eq!(RegistrationName::parse("db_x", &name.render("db_x")), Ok(name));
         }
-        for bad in ["memgraph_ha_", "memgraph_ha_1_g", "memgraph_ha_1_gx", "other_1", "memgraph_ha_999"] {
+        for bad in [
+            "memgraph_ha_",
+            "memgraph_ha_1_g",
+            "memgraph_ha_1_gx",
+            "other_1",
+            "memgraph_ha_999",
+        ] {
             assert!(RegistrationName::parse("memgraph_ha", bad).is_err(), "{bad}");
         }
     }

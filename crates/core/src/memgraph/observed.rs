@@ -271,6 +271,8 @@ impl Observed {
     ///
     /// Revisions begin anew when a lost record is rebuilt; only the term never goes back (R19).
     pub fn all_confirmed(&self, term: Term, revision: Revision) -> bool {
-        self.gateways.iter().all(|g| (g.term, g.revision) >= (term, revision))
+        self.gateways
+            .iter()
+            .all(|g| (g.term, g.revision) >= (term, revision))
     }
 }

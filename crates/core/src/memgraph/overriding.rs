@@ -13,11 +13,14 @@ pub(super) fn wish(view: &View<'_>) -> Option<Plan> {
     if view.now >= expires || !pod.is_authority() || view.record.state == State::Hibernated {
         return None;
     }
-    let serves = view.record.state == State::Serving && view.record.main.as_ref().is_some_and(|m| m.pod == pod);
+    let serves =
+        view.record.state == State::Serving && view.record.main.as_ref().is_some_and(|m| m.pod == pod);
     let chosen = term::unfinished(view.record)
-        && view.record.candidate.as_ref().is_some_and(|c| {
-            c.pod == pod && view.answer(pod).is_some_and(|a| a.process == c.process)
-        });
+        && view
+            .record
+            .candidate
+            .as_ref()
+            .is_some_and(|c| c.pod == pod && view.answer(pod).is_some_and(|a| a.process == c.process));
     if serves || chosen {
         // Fulfilled, or begun: from here the ordinary path goes on with it.
         return None;

@@ -18,13 +18,30 @@ pub(super) fn turn(view: &View<'_>, main: &Main, answer: &Answer) -> Plan {
     };
     // 001 step 3, 002 step 2.
     let Some(listed) = &answer.replicas else {
-        return Plan::wait(Reason::new(Rule::Join, Why::RegistrationsUnread { main: main.pod }));
+        return Plan::wait(Reason::new(
+            Rule::Join,
+            Why::RegistrationsUnread { main: main.pod },
+        ));
     };
     if let Some(stray) = view.answer(partner).filter(|a| a.role == Role::Main) {
-        return demote_stray(view, Target { pod: partner, process: stray.process });
+        return demote_stray(
+            view,
+            Target {
+                pod: partner,
+                process: stray.process,
+            },
+        );
     }
-    let on = Target { pod: main.pod, process: main.process };
-    let pair = Pair { view, main, on, partner };
+    let on = Target {
+        pod: main.pod,
+        process: main.process,
+    };
+    let pair = Pair {
+        view,
+        main,
+        on,
+        partner,
+    };
     let mut own = listed.iter().filter(|r| r.name.pod() == partner);
     if let Some(wrong) = own.clone().find(|r| pair.is_wrong(r)) {
         return pair.repair(wrong);
@@ -43,8 +60,14 @@ pub(super) fn turn(view: &View<'_>, main: &Main, answer: &Answer) -> Plan {
 /// A second MAIN loses its protection first: demoting a protected one reopens the finalize window.
 fn demote_stray(view: &View<'_>, stray: Target) -> Plan {
     let reason = Reason::new(Rule::Stray, Why::StrayMain { pod: stray.pod }).on(view.said(stray.pod));
-    let next = forget_gone(view, view.record.withdrawn(view.writes_unprotected(view.record.exposed)));
-    Plan::because(reason).then(Step::WriteRecord(Box::new(next))).then(Step::Demote(stray))
+    let next = forget_gone(
+        view,
+        view.record
+            .withdrawn(view.writes_unprotected(view.record.exposed)),
+    );
+    Plan::because(reason)
+        .then(Step::WriteRecord(Box::new(next)))
+        .then(Step::Demote(stray))
 }
 
 struct Pair<'a> {
@@ -57,7 +80,11 @@ struct Pair<'a> {
 impl Pair<'_> {
     /// The name a STRICT_SYNC registration gets in this generation (R4: never used twice).
     fn strict_name(&self) -> RegistrationName {
-        let generation = if self.view.rules().on(Rule::R4) { self.view.record.generation } else { ids::Gen(0) };
+        let generation = if self.view.rules().on(Rule::R4) {
+            self.view.record.generation
+        } else {
+            ids::Gen(0)
+        };
         strict_name(self.partner, generation)
     }
 
@@ -80,13 +107,20 @@ impl Pair<'_> {
 
     /// Retires the name if it is in use, then drops the registration when that is safe (R33).
     fn remove(&self, r: &Registration, reason: Reason) -> Plan {
-        let drop = Step::Drop { on: self.on, name: r.name };
+        let drop = Step::Drop {
+            on: self.on,
+            name: r.name,
+        };
         let in_use = self.view.record.sync.is_some() || self.view.is_current_strict(r);
         let droppable = self.view.droppable(r);
         if in_use && self.view.rules().on(Rule::R16) {
             let plan = Plan::because(reason).then(self.write(self.withdrawn()));
             // What may be dropped only while writes stand still waits for the gateways' word on this record.
-            return if droppable && r.status != Status::Ready { plan.then(drop) } else { plan };
+            return if droppable && r.status != Status::Ready {
+                plan.then(drop)
+            } else {
+                plan
+            };
         }
         if droppable {
             return Plan::because(reason).then(drop);
@@ -96,7 +130,9 @@ impl Pair<'_> {
             return self.hold().also(reason);
         }
         let why = if level {
-            Why::HoldUnconfirmed { revision: self.view.record.revision }
+            Why::HoldUnconfirmed {
+                revision: self.view.record.revision,
+            }
         } else {
             Why::DropUnsafe { pod: self.partner }
         };
@@ -134,27 +170,52 @@ impl Pair<'_> {
         if let Some(plan) = reset::diverged(view, self.main, pod, answer) {
             return plan;
         }
-        if view.seen.object(pod).is_none_or(|o| o.terminating || !o.addressed) {
+        if view
+            .seen
+            .object(pod)
+            .is_none_or(|o| o.terminating || !o.addressed)
+        {
             return Plan::wait(Reason::new(Rule::Join, Why::PartnerAway { pod }));
         }
-        if view.rules().on(Rule::R28) && view.seen.pod(pod).is_none_or(|p| p.replication_port_open != Some(true)) {
+        if view.rules().on(Rule::R28)
+            && view
+                .seen
+                .pod(pod)
+                .is_none_or(|p| p.replication_port_open != Some(true))
+        {
             return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod }));
         }
-        let peer = Target { pod, process: answer.process };
-        register_async(view.rules(), self.on, peer, Reason::new(Rule::Join, Why::JoinAsync { pod }).on(view.said(pod)))
+        let peer = Target {
+            pod,
+            process: answer.process,
+        };
+        register_async(
+            view.rules(),
+            self.on,
+            peer,
+            Reason::new(Rule::Join, Why::JoinAsync { pod }).on(view.said(pod)),
+        )
     }
 
     fn with_async(&self, r: &Registration) -> Plan {
         let (view, pod) = (self.view, self.partner);
         let listed = view.listed(self.main.pod, r);
         let Some(answer) = view.answer(pod) else {
-            return self
-                .release_hold()
-                .unwrap_or_else(|| Plan::wait(Reason::new(Rule::Join, Why::PartnerAway { pod }).on([listed])));
+            return self.release_hold().unwrap_or_else(|| {
+                Plan::wait(Reason::new(Rule::Join, Why::PartnerAway { pod }).on([listed]))
+            });
         };
         let level = r.status == Status::Ready && r.behind == 0;
         if !level {
             return self.async_not_level(r, answer);
+        }
+        if view
+            .seen
+            .object(pod)
+            .is_none_or(|o| o.terminating || !o.addressed)
+        {
+            let wait = || Plan::wait(Reason::new(Rule::Join, Why::PartnerAway { pod }).on([listed]));
+            return self.release_hold().unwrap_or_else(wait);
         }
         if let Some(plan) = self.settle_or_renew(answer) {
             return plan;
@@ -166,15 +227,31 @@ impl Pair<'_> {
             let revision = view.record.revision;
             return Plan::wait(Reason::new(Rule::R33, Why::HoldUnconfirmed { revision }));
         }
-        if view.rules().on(Rule::R28) && view.seen.pod(pod).is_none_or(|p| p.replication_port_open != Some(true)) {
+        if view.rules().on(Rule::R28)
+            && view
+                .seen
+                .pod(pod)
+                .is_none_or(|p| p.replication_port_open != Some(true))
+        {
             return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod }));
         }
-        let peer = Target { pod, process: answer.process };
+        let peer = Target {
+            pod,
+            process: answer.process,
+        };
         let name = self.strict_name();
         Plan::because(Reason::new(Rule::Join, Why::JoinStrict { pod }).on([listed]))
-            .then(Step::Drop { on: self.on, name: r.name })
+            .then(Step::Drop {
+                on: self.on,
+                name: r.name,
+            })
             .then_or(
-                Step::Register { on: self.on, name, mode: Mode::StrictSync, peer },
+                Step::Register {
+                    on: self.on,
+                    name,
+                    mode: Mode::StrictSync,
+                    peer,
+                },
                 undo_registration(view.rules(), self.on, name),
             )
     }
@@ -190,7 +267,7 @@ impl Pair<'_> {
             let reason = Reason::new(Rule::Join, Why::ReplicaStuck { pod }).on([listed]);
             return self.remove(r, reason);
         }
-        if view.record.writes == Writes::Open && self.nearly_level(r) && self.may_hold_again() {
+        if view.record.writes == Writes::Open && self.nearly_level(r) && self.view.may_hold() {
             return self.hold();
         }
         let overdue = view.now.since(view.record.held_at) > view.spec().hold;
@@ -203,13 +280,8 @@ impl Pair<'_> {
     /// Under load an ASYNC replica is hardly ever `ready`: without a hold it would never be level.
     fn nearly_level(&self, r: &Registration) -> bool {
         const NEAR: i64 = -1000;
-        matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery) && (NEAR..=0).contains(&r.behind)
-    }
-
-    fn may_hold_again(&self) -> bool {
-        let pause = self.view.spec().hold * 6;
-        self.view.record.held_at == crate::time::Time::ZERO
-            || self.view.now.since(self.view.record.held_at) > pause
+        matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery)
+            && (NEAR..=0).contains(&r.behind)
     }
 
     fn hold(&self) -> Plan {
@@ -238,7 +310,10 @@ impl Pair<'_> {
             && view.now.since(r.since) >= view.spec().steady
             && alive;
         if stuck {
-            return self.remove(r, Reason::new(Rule::Withdraw, Why::ReplicaStuck { pod }).on([listed]));
+            return self.remove(
+                r,
+                Reason::new(Rule::Withdraw, Why::ReplicaStuck { pod }).on([listed]),
+            );
         }
         if view.spec().writes_without_sync == WritesWithoutSync::Always
             && view.now.since(r.since) >= view.spec().sync_grace
@@ -252,17 +327,27 @@ impl Pair<'_> {
     /// Policy `Always`: withdraw, then drop; a replica that hangs must be ended first (R30).
     fn go_on_without(&self, r: &Registration, listed: super::reason::Evidence) -> Plan {
         let (view, pod) = (self.view, self.partner);
-        let hangs = matches!(view.seen.pod(pod).map(|p| &p.contact), Some(Contact::Silent { .. }));
+        let hangs = matches!(
+            view.seen.pod(pod).map(|p| &p.contact),
+            Some(Contact::Silent { .. })
+        );
         if hangs
             && view.rules().on(Rule::R30)
             && let Some(object) = view.seen.object(pod)
             && let Some(process) = object.running
         {
             let target = Target { pod, process };
-            return Plan::because(Reason::new(Rule::R30, Why::SyncHangs { pod }).on([listed]))
-                .then(Step::EndProcess { target, uid: object.uid });
+            return Plan::because(Reason::new(Rule::R30, Why::SyncHangs { pod }).on([listed])).then(
+                Step::EndProcess {
+                    target,
+                    uid: object.uid,
+                },
+            );
         }
-        self.remove(r, Reason::new(Rule::Withdraw, Why::SyncAwayTooLong { pod }).on([listed]))
+        self.remove(
+            r,
+            Reason::new(Rule::Withdraw, Why::SyncAwayTooLong { pod }).on([listed]),
+        )
     }
 
     /// STRICT_SYNC and `ready`, which proves nothing: settle, renew or prove.
@@ -271,7 +356,10 @@ impl Pair<'_> {
         let Some(answer) = view.answer(pod) else {
             return Plan::wait(Reason::new(Rule::Stuck, Why::PartnerAway { pod }).on([listed]));
         };
-        let protected = view.record.sync.is_some_and(|s| s.process == answer.process && s.pod == pod);
+        let protected = view
+            .record
+            .sync
+            .is_some_and(|s| s.process == answer.process && s.pod == pod);
         if protected {
             return self.keep_open();
         }
@@ -297,31 +385,59 @@ impl Pair<'_> {
         if protected {
             return None;
         }
-        let both = [(self.partner, partner.process), (self.main.pod, self.main.process)];
+        let both = [
+            (self.partner, partner.process),
+            (self.main.pod, self.main.process),
+        ];
         if let Some((pod, process)) = both.into_iter().find(|(_, process)| view.loose(*process)) {
             let reason = Reason::new(Rule::Settle, Why::LooseProcess { pod }).on(view.said(pod));
-            let Some(uid) = view.seen.object(pod).map(|o| o.uid) else { return Some(Plan::wait(reason)) };
-            return Some(Plan::because(reason).then(Step::EndProcess { target: Target { pod, process }, uid }));
+            let Some(uid) = view.seen.object(pod).map(|o| o.uid) else {
+                return Some(Plan::wait(reason));
+            };
+            return Some(Plan::because(reason).then(Step::EndProcess {
+                target: Target { pod, process },
+                uid,
+            }));
         }
         if view.in_epoch(partner.process) {
             return None;
         }
-        let reason = Reason::new(Rule::Renew, Why::NewEpoch { pod: self.partner }).on(view.said(self.partner));
-        Some(term::begin(view, self.main.pod, view.record.exposed, How::Renew, reason))
+        let reason =
+            Reason::new(Rule::Renew, Why::NewEpoch { pod: self.partner }).on(view.said(self.partner));
+        Some(term::begin(
+            view,
+            self.main.pod,
+            view.record.exposed,
+            How::Renew,
+            reason,
+        ))
     }
 
     /// R3: a small commit on MAIN, seen on the replica, in the same process before and after.
     fn prove(&self, answer: &Answer) -> Plan {
         let (view, pod) = (self.view, self.partner);
         if view.rules().on(Rule::R35) && !view.seen.all_confirmed_term(view.record.term) {
-            return Plan::wait(Reason::new(Rule::R35, Why::GatewaysBehind { term: view.record.term }));
+            return Plan::wait(Reason::new(
+                Rule::R35,
+                Why::GatewaysBehind {
+                    term: view.record.term,
+                },
+            ));
         }
         let Some(volume) = view.volume(pod) else {
             return Plan::wait(Reason::new(Rule::Prove, Why::NoNews { pod }));
         };
-        let replica = Target { pod, process: answer.process };
+        let replica = Target {
+            pod,
+            process: answer.process,
+        };
         let proof = ProofId(view.seen.turn);
-        let sync = Sync { pod, process: answer.process, volume, name: self.strict_name() };
+        let sync = Sync {
+            pod,
+            process: answer.process,
+            volume,
+            name: self.strict_name(),
+        };
         let mut plan = Plan::because(Reason::new(Rule::Prove, Why::ProveNow { pod }).on(view.said(pod)));
         if view.rules().on(Rule::R3) {
             plan = plan
@@ -339,12 +455,23 @@ impl Pair<'_> {
 /// Registers an ASYNC replica; a refusal is undone in the same turn (R32).
 pub(super) fn register_async(rules: Rules, on: Target, peer: Target, reason: Reason) -> Plan {
     let name = RegistrationName::Async(peer.pod);
-    Plan::because(reason)
-        .then_or(Step::Register { on, name, mode: Mode::Async, peer }, undo_registration(rules, on, name))
+    Plan::because(reason).then_or(
+        Step::Register {
+            on,
+            name,
+            mode: Mode::Async,
+            peer,
+        },
+        undo_registration(rules, on, name),
+    )
 }
 
 fn undo_registration(rules: Rules, on: Target, name: RegistrationName) -> OnRefusal {
-    if rules.on(Rule::R32) { OnRefusal::Undo(Box::new(Step::Drop { on, name })) } else { OnRefusal::End }
+    if rules.on(Rule::R32) {
+        OnRefusal::Undo(Box::new(Step::Drop { on, name }))
+    } else {
+        OnRefusal::End
+    }
 }
 
 /// Is protection worth its name? Without fsync it is not (R12).

@@ -166,7 +166,11 @@ pub struct Plan {
 impl Plan {
     /// Nothing to do, because of this.
     pub fn wait(reason: Reason) -> Self {
-        Self { steps: Vec::new(), reasons: vec![reason], wake: None }
+        Self {
+            steps: Vec::new(),
+            reasons: vec![reason],
+            wake: None,
+        }
     }
 
     /// Something to do, because of this.
@@ -221,17 +225,31 @@ impl fmt::Display for Step {
             Self::Demote(t) => write!(f, "{t}: SET REPLICATION ROLE TO REPLICA WITH PORT 10000"),
             Self::Promote(t) => write!(f, "{t}: SET REPLICATION ROLE TO MAIN"),
             Self::PushRecord(r) => write!(f, "push {r} to every gateway"),
-            Self::AwaitFence { old, term, otherwise, start_fence: _ } => {
+            Self::AwaitFence {
+                old,
+                term,
+                otherwise,
+                start_fence: _,
+            } => {
                 write!(f, "wait until {old} is fenced for {term} (else {otherwise:?})")
             }
             Self::AwaitGateways(_, r) => write!(f, "wait until every gateway confirmed {r}"),
-            Self::AdvanceMark { on, from: Some(from), to } => {
+            Self::AdvanceMark {
+                on,
+                from: Some(from),
+                to,
+            } => {
                 write!(f, "{on}: mark {} -> {}", from.0, to.0)
             }
             Self::AdvanceMark { on, from: None, to } => write!(f, "{on}: create mark {}", to.0),
             Self::RunOnPromotion(t) => write!(f, "{t}: run the onPromotion statements"),
             Self::Register { on, name, mode, peer } => {
-                write!(f, "{on}: REGISTER REPLICA {name} {} TO {}", mode_word(*mode), peer.pod)
+                write!(
+                    f,
+                    "{on}: REGISTER REPLICA {name} {} TO {}",
+                    mode_word(*mode),
+                    peer.pod
+                )
             }
             Self::Drop { on, name } => write!(f, "{on}: DROP REPLICA {name}"),
             Self::WriteProof { on, proof } => write!(f, "{on}: commit {proof}"),

@@ -46,7 +46,9 @@ pub fn prepare(
     rules: Rules,
 ) -> Prepare {
     // No marker: never ask. A pod must be able to start without the API.
-    let Some(marker) = marker else { return Prepare::Start };
+    let Some(marker) = marker else {
+        return Prepare::Start;
+    };
     if !rules.on(Rule::R7) {
         return Prepare::Wipe(marker.id);
     }
@@ -59,9 +61,17 @@ pub fn prepare(
         || record.candidate.as_ref().is_some_and(|c| c.pod == me)
         || record.sync.is_some_and(|s| s.pod == me);
     let wanted = record.reset.is_some_and(|r| {
-        r.pod == me && r.id == marker.id && r.term == marker.term && r.term == record.term && last == Some(r.process)
+        r.pod == me
+            && r.id == marker.id
+            && r.term == marker.term
+            && r.term == record.term
+            && last == Some(r.process)
     });
-    if wanted && !holds_office { Prepare::Wipe(marker.id) } else { Prepare::Stale }
+    if wanted && !holds_office {
+        Prepare::Wipe(marker.id)
+    } else {
+        Prepare::Stale
+    }
 }
 
 #[cfg(test)]
@@ -72,13 +82,27 @@ mod tests {
     use crate::time::Time;
 
     const ME: Ordinal = Ordinal(1);
-    const MARKER: Marker = Marker { id: ResetId(9), term: Term(4) };
+    const MARKER: Marker = Marker {
+        id: ResetId(9),
+        term: Term(4),
+    };
     const LAST: ProcessId = ProcessId(7);
 
     fn record() -> Record {
-        let pod_0 = Candidate { pod: Ordinal(0), process: ProcessId(1), volume: VolumeId(1), peers: vec![], suspect: false, forced: false };
-        Record::initialising(Term(4), pod_0, Time::ZERO)
-            .resetting(Reset { pod: ME, process: LAST, id: ResetId(9), term: Term(4) })
+        let pod_0 = Candidate {
+            pod: Ordinal(0),
+            process: ProcessId(1),
+            volume: VolumeId(1),
+            peers: vec![],
+            suspect: false,
+            forced: false,
+        };
+        Record::initialising(Term(4), pod_0, Time::ZERO).resetting(Reset {
+            pod: ME,
+            process: LAST,
+            id: ResetId(9),
+            term: Term(4),
+        })
     }
 
     fn ask(record: &Record) -> Prepare {
@@ -87,13 +111,22 @@ mod tests {
 
     #[test]
     fn without_a_marker_the_pod_starts_and_asks_nobody() {
-        assert_eq!(prepare(None, Some(LAST), ME, Asked::NoAnswer, Rules::ALL), Prepare::Start);
-        assert_eq!(prepare(None, Some(LAST), ME, Asked::Record(&record()), Rules::ALL), Prepare::Start);
+        assert_eq!(
+            prepare(None, Some(LAST), ME, Asked::NoAnswer, Rules::ALL),
+            Prepare::Start
+        );
+        assert_eq!(
+            prepare(None, Some(LAST), ME, Asked::Record(&record()), Rules::ALL),
+            Prepare::Start
+        );
     }
 
     #[test]
     fn without_the_api_nothing_is_wiped_and_nothing_started() {
-        assert_eq!(prepare(Some(MARKER), Some(LAST), ME, Asked::NoAnswer, Rules::ALL), Prepare::Wait);
+        assert_eq!(
+            prepare(Some(MARKER), Some(LAST), ME, Asked::NoAnswer, Rules::ALL),
+            Prepare::Wait
+        );
     }
 
     #[test]
@@ -101,17 +134,35 @@ mod tests {
         assert_eq!(ask(&record()), Prepare::Wipe(ResetId(9)));
         let reset = record().reset.unwrap();
         let bad = [
-            Reset { pod: Ordinal(2), ..reset },
-            Reset { process: ProcessId(8), ..reset },
-            Reset { id: ResetId(8), ..reset },
-            Reset { term: Term(3), ..reset },
+            Reset {
+                pod: Ordinal(2),
+                ..reset
+            },
+            Reset {
+                process: ProcessId(8),
+                ..reset
+            },
+            Reset {
+                id: ResetId(8),
+                ..reset
+            },
+            Reset {
+                term: Term(3),
+                ..reset
+            },
         ];
         for reset in bad {
             assert_eq!(ask(&record().resetting(reset)), Prepare::Stale, "{reset:?}");
         }
         assert_eq!(ask(&record().reset_done()), Prepare::Stale);
-        assert_eq!(prepare(Some(MARKER), None, ME, Asked::Record(&record()), Rules::ALL), Prepare::Stale);
-        assert_eq!(prepare(Some(MARKER), Some(LAST), ME, Asked::NoRecord, Rules::ALL), Prepare::Stale);
+        assert_eq!(
+            prepare(Some(MARKER), None, ME, Asked::Record(&record()), Rules::ALL),
+            Prepare::Stale
+        );
+        assert_eq!(
+            prepare(Some(MARKER), Some(LAST), ME, Asked::NoRecord, Rules::ALL),
+            Prepare::Stale
+        );
     }
 
     #[test]

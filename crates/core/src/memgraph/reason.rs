@@ -120,6 +120,7 @@ whys! {
     ResetOver { pod: Ordinal } => "{pod} came back clean",
     ResetOverruled { pod: Ordinal } => "the reset of {pod} belongs to another term and is dropped",
     MainSuspect { main: Ordinal } => "Error 3 accuses two, and the history of {main} is the suspect: nobody is reset, {main} is restarted once",
+    TooOldToJudge { pod: Ordinal } => "{pod} is called diverged, but its data is older than what the history of MAIN can judge: it may only be behind; not reset, `mainstay approve` resets it",
     TooManyResets { pod: Ordinal } => "{pod} is diverged, but this hour has had its share of resets",
     NoRoom { pod: Ordinal } => "{pod} is diverged, but its volume has no room for the quarantine",
     OtherReset { pod: Ordinal } => "{pod} is diverged, but another reset is under way",
@@ -163,7 +164,11 @@ pub struct Reason {
 impl Reason {
     /// A reason without evidence.
     pub fn new(rule: Rule, why: Why) -> Self {
-        Self { rule, why, evidence: Vec::new() }
+        Self {
+            rule,
+            why,
+            evidence: Vec::new(),
+        }
     }
 
     /// Adds what it rests on.

@@ -3,9 +3,7 @@
 //! It is the only shared truth. Every change is a compare-and-swap of the whole value, and every change
 //! this module allows is one of the named transitions below: nobody else assembles a record.
 
-use super::ids::{
-    DatabaseId, Gen, Ordinal, ProcessId, RegistrationName, ResetId, Revision, Term, VolumeId,
-};
+use super::ids::{DatabaseId, Gen, Ordinal, ProcessId, RegistrationName, ResetId, Revision, Term, VolumeId};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -62,6 +60,9 @@ pub struct Main {
     pub peers: Vec<ProcessId>,
     /// Its history may be wrong, so an `Error: 3` says nothing about the accused (R26).
     pub suspect: bool,
+    /// Its history is right about data of this term and later ones (R26). What is older was written when its
+    /// process may have noted an end too early: an `Error: 3` against such data may be false.
+    pub history_from: Term,
     /// Its process began to serve right after it started, so its history was rebuilt and is right (R26).
     pub rebuilt: bool,
 }
@@ -183,14 +184,21 @@ impl Record {
         let mut next = self.bumped();
         next.term = self.term.next();
         next.generation = self.generation.next();
-        next.state = if self.main.is_some() { State::NoMain } else { State::Initialising };
+        next.state = if self.main.is_some() {
+            State::NoMain
+        } else {
+            State::Initialising
+        };
         next.since = now;
         next.sync = None;
         next.reset = None;
         next.writes = Writes::Closed;
         next.exposed = exposed;
         if let Some(old) = &self.candidate {
-            next.add_loose(Loose { pod: old.pod, process: old.process });
+            next.add_loose(Loose {
+                pod: old.pod,
+                process: old.process,
+            });
         }
         next.candidate = Some(candidate);
         next
@@ -215,7 +223,10 @@ impl Record {
     pub fn taken_over(&self, loose: bool) -> Self {
         let mut next = self.bumped();
         if let (true, Some(c)) = (loose, &self.candidate) {
-            next.add_loose(Loose { pod: c.pod, process: c.process });
+            next.add_loose(Loose {
+                pod: c.pod,
+                process: c.process,
+            });
         }
         next
     }

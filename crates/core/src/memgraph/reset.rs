@@ -3,7 +3,7 @@
 //! Most `Error: 3` after restarts are false (a fault in Memgraph's epoch history), and wiping the accused
 //! would destroy good copies one by one. So the first question is always who is wrong (R26).
 
-use super::ids::{Ordinal, ResetId};
+use super::ids::{Ordinal, ResetId, Term};
 use super::observed::{Answer, Registration, Status};
 use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
@@ -24,6 +24,11 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
     if accused && view.rules().on(Rule::R26) && main_is_suspect(view, main) {
         return Some(cure_main(view, main));
     }
+    if accused && view.rules().on(Rule::R26) && too_old_to_judge(view, main, pod, answer) {
+        return Some(Plan::wait(
+            Reason::new(Rule::R26, Why::TooOldToJudge { pod }).on(view.said(pod)),
+        ));
+    }
     if let Some(refusal) = refusal(view, main, pod) {
         return Some(refusal);
     }
@@ -42,16 +47,23 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
 /// `Error: 3` at registration or status `diverged`, said by this MAIN of this process.
 fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
     let process = view.answer(pod).map(|a| a.process);
-    let refused = view.seen.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
-        r.code == DIVERGED && r.by == main.process && Some(r.of) == process
-    });
+    let refused = view
+        .seen
+        .pod(pod)
+        .and_then(|p| p.refusal)
+        .is_some_and(|r| r.code == DIVERGED && r.by == main.process && Some(r.of) == process);
     let shown = |r: &Registration| r.name.pod() == pod && r.status == Status::Diverged;
-    refused || view.answer(main.pod).is_some_and(|a| a.replicas.iter().flatten().any(shown))
+    refused
+        || view
+            .answer(main.pod)
+            .is_some_and(|a| a.replicas.iter().flatten().any(shown))
 }
 
 /// A disk of another database never gives `Error: 3`: it stays `invalid` for ever.
 fn has_foreign_data(main: &Main, answer: &Answer) -> bool {
-    answer.data.is_some_and(|d| d.database != main.database && !(d.empty && d.mark.is_none()))
+    answer
+        .data
+        .is_some_and(|d| d.database != main.database && !(d.empty && d.mark.is_none()))
 }
 
 /// Is MAIN's own history more likely wrong than its replicas' data (R26)?
@@ -59,10 +71,22 @@ fn main_is_suspect(view: &View<'_>, main: &Main) -> bool {
     if main.suspect {
         return true;
     }
-    let peers: Vec<Ordinal> =
-        view.seen.pods.iter().map(|p| p.ordinal).filter(|p| *p != main.pod && view.answer(*p).is_some()).collect();
+    let peers: Vec<Ordinal> = view
+        .seen
+        .pods
+        .iter()
+        .map(|p| p.ordinal)
+        .filter(|p| *p != main.pod && view.answer(*p).is_some())
+        .collect();
     // With one peer "all of them" says nothing, and R14 would be dead. A rebuilt history is trusted.
     !main.rebuilt && peers.len() >= 2 && peers.into_iter().all(|p| is_accused(view, main, p))
+}
+
+/// A replica that was away for a whole epoch is called diverged by a MAIN that restarted in that epoch, although
+/// it is only behind. Nobody can tell by looking, so a human decides.
+fn too_old_to_judge(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answer) -> bool {
+    let mark = answer.data.and_then(|d| d.mark).map_or(Term(0), |m| m.term);
+    mark < main.history_from && view.seen.wishes.approve_reset != Some(pod)
 }
 
 /// Ends MAIN's process with SIGKILL: it comes back by the init file, its history rebuilt from the log, and is
@@ -71,8 +95,14 @@ fn cure_main(view: &View<'_>, main: &Main) -> Plan {
     let reason = Reason::new(Rule::R26, Why::MainSuspect { main: main.pod }).on(view.said(main.pod));
     match view.seen.object(main.pod) {
         Some(object) => {
-            let target = Target { pod: main.pod, process: main.process };
-            Plan::because(reason).then(Step::EndProcess { target, uid: object.uid })
+            let target = Target {
+                pod: main.pod,
+                process: main.process,
+            };
+            Plan::because(reason).then(Step::EndProcess {
+                target,
+                uid: object.uid,
+            })
         }
         None => Plan::wait(reason),
     }
@@ -87,7 +117,11 @@ fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
         return refuse(Rule::Reset, Why::MainSuspect { main: pod });
     }
     if protected && approved {
-        let next = forget_gone(view, view.record.withdrawn(view.writes_unprotected(view.record.exposed)));
+        let next = forget_gone(
+            view,
+            view.record
+                .withdrawn(view.writes_unprotected(view.record.exposed)),
+        );
         let reason = Reason::new(Rule::R14, Why::NeedsApproval { pod });
         return Some(Plan::because(reason).then(Step::WriteRecord(Box::new(next))));
     }
@@ -119,7 +153,11 @@ pub(super) fn pending(view: &View<'_>, main: &Main, answer: &Answer) -> Option<P
     let back = !runs(view, pod, &reset)
         && View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready);
     if overruled || back {
-        let why = if overruled { Why::ResetOverruled { pod } } else { Why::ResetOver { pod } };
+        let why = if overruled {
+            Why::ResetOverruled { pod }
+        } else {
+            Why::ResetOver { pod }
+        };
         let next = forget_gone(view, view.record.reset_done());
         return Some(Plan::because(Reason::new(Rule::Reset, why)).then(Step::WriteRecord(Box::new(next))));
     }
@@ -131,13 +169,27 @@ pub(super) fn pending(view: &View<'_>, main: &Main, answer: &Answer) -> Option<P
 }
 
 fn runs(view: &View<'_>, pod: Ordinal, reset: &Reset) -> bool {
-    view.seen.object(pod).is_some_and(|o| o.running == Some(reset.process))
+    view.seen
+        .object(pod)
+        .is_some_and(|o| o.running == Some(reset.process))
 }
 
 /// Marker first, then the pod: an init container without a marker never asks.
 fn carry_out(view: &View<'_>, reset: &Reset, plan: Plan) -> Plan {
-    let Some(object) = view.seen.object(reset.pod) else { return plan };
-    let target = Target { pod: reset.pod, process: reset.process };
-    plan.then(Step::WriteMarker { target, id: reset.id, term: reset.term })
-        .then(Step::DeletePod { target, uid: object.uid })
+    let Some(object) = view.seen.object(reset.pod) else {
+        return plan;
+    };
+    let target = Target {
+        pod: reset.pod,
+        process: reset.process,
+    };
+    plan.then(Step::WriteMarker {
+        target,
+        id: reset.id,
+        term: reset.term,
+    })
+    .then(Step::DeletePod {
+        target,
+        uid: object.uid,
+    })
 }

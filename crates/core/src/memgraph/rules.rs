@@ -123,7 +123,9 @@ impl Rules {
     #[cfg(any(test, feature = "rule-switches"))]
     #[must_use]
     pub fn without(self, rule: Rule) -> Self {
-        Self { off: self.off | (1 << rule as u64) }
+        Self {
+            off: self.off | (1 << rule as u64),
+        }
     }
 }
 
@@ -138,7 +140,11 @@ impl std::str::FromStr for Rule {
     type Err = UnknownRule;
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        Self::ALL.iter().copied().find(|r| r.id() == s).ok_or_else(|| UnknownRule(s.to_owned()))
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|r| r.id() == s)
+            .ok_or_else(|| UnknownRule(s.to_owned()))
     }
 }
 

@@ -28,12 +28,17 @@ pub(super) fn turn(view: &View<'_>) -> Plan {
         .or_else(|| hibernation::fall_asleep(view, main, answer))
         .or_else(|| switchover::begin(view, main))
         .or_else(|| close_by_policy(view))
-        .or_else(|| reset::pending(view, main, answer));
+        .or_else(|| reset::pending(view, main, answer))
+        .or_else(|| async_pods::repair(view, main, answer));
     if let Some(plan) = plan {
         return plan;
     }
     let pair = pair::turn(view, main, answer);
-    let plan = if pair.steps.is_empty() { beside(pair, async_pods::turn(view, main, answer)) } else { pair };
+    let plan = if pair.steps.is_empty() {
+        beside(pair, async_pods::turn(view, main, answer))
+    } else {
+        pair
+    };
     match switchover::refusal(view, main) {
         Some(reason) => plan.also(reason),
         None => plan,
@@ -42,9 +47,17 @@ pub(super) fn turn(view: &View<'_>) -> Plan {
 
 /// ASYNC work goes on while the pair waits; both reasons are shown.
 fn beside(pair: Plan, other: Plan) -> Plan {
-    let Plan { steps: _, mut reasons, wake } = pair;
+    let Plan {
+        steps: _,
+        mut reasons,
+        wake,
+    } = pair;
     reasons.extend(other.reasons);
-    let merged = Plan { steps: other.steps, reasons, wake: other.wake };
+    let merged = Plan {
+        steps: other.steps,
+        reasons,
+        wake: other.wake,
+    };
     match wake {
         Some(at) => merged.wake_at(at),
         None => merged,
@@ -55,10 +68,17 @@ fn beside(pair: Plan, other: Plan) -> Plan {
 /// take over, so it is written again at once.
 fn mark_lost(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
     let lost = answer.data.is_some_and(|d| d.mark.is_none());
-    let on = Target { pod: main.pod, process: main.process };
+    let on = Target {
+        pod: main.pod,
+        process: main.process,
+    };
     lost.then(|| {
         let reason = Reason::new(Rule::R10, Why::MarkLost { main: main.pod }).on(view.said(main.pod));
-        Plan::because(reason).then(Step::AdvanceMark { on, from: None, to: main.term })
+        Plan::because(reason).then(Step::AdvanceMark {
+            on,
+            from: None,
+            to: main.term,
+        })
     })
 }
 
@@ -81,7 +101,8 @@ fn replica_ahead(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> 
     let partner = main.pod.partner()?;
     let ahead = View::registrations_of(answer, partner)
         .find(|r| r.attached && r.behind > 0 && r.status == Status::Ready)?;
-    let reason = Reason::new(Rule::R27, Why::ReplicaAhead { pod: partner }).on([view.listed(main.pod, ahead)]);
+    let reason =
+        Reason::new(Rule::R27, Why::ReplicaAhead { pod: partner }).on([view.listed(main.pod, ahead)]);
     if view.promotable(partner) {
         return Some(term::begin(view, partner, true, term::How::Plain, reason));
     }

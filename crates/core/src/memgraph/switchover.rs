@@ -26,9 +26,8 @@ pub(super) fn refusal(view: &View<'_>, main: &Main) -> Option<Reason> {
 
 fn ready_to_move(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
     let level = view.answer(main.pod).is_some_and(|a| {
-        View::registrations_of(a, pod).any(|r| {
-            view.is_current_strict(r) && r.status == super::observed::Status::Ready && r.behind == 0
-        })
+        View::registrations_of(a, pod)
+            .any(|r| view.is_current_strict(r) && r.status == super::observed::Status::Ready && r.behind == 0)
     });
     view.promotable(pod) && level && view.record.sync.is_some_and(|s| !view.loose(s.process))
 }
@@ -47,5 +46,9 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
     }
     // While MAIN lives it is still a planned move; once it died it is a failover, which may pass a fence over.
     let how = if view.healthy(main) { How::Move } else { How::Plain };
-    if alive { term::take_over(view, pod, how) } else { term::resume(view) }
+    if alive {
+        term::take_over(view, pod, how)
+    } else {
+        term::resume(view)
+    }
 }

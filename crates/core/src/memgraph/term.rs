@@ -75,7 +75,9 @@ pub(super) fn take_over(view: &View<'_>, pod: Ordinal, how: How) -> Plan {
 pub(super) fn abandon(view: &View<'_>, pod: Ordinal) -> Plan {
     let reason = Reason::new(Rule::Abandon, Why::CandidateGone { pod });
     match &view.record.main {
-        Some(main) if view.returning(main.pod) => begin(view, main.pod, view.record.exposed, How::Plain, reason),
+        Some(main) if view.returning(main.pod) => {
+            begin(view, main.pod, view.record.exposed, How::Plain, reason)
+        }
         Some(main) => super::failover::nobody(view, main).also(reason),
         None => begin_again(view, pod, reason),
     }
@@ -84,7 +86,11 @@ pub(super) fn abandon(view: &View<'_>, pod: Ordinal) -> Plan {
 /// The first term was not finished: nothing was ever acknowledged in it, so its pod may begin anew.
 fn begin_again(view: &View<'_>, pod: Ordinal, reason: Reason) -> Plan {
     // An adopted cluster has its data there: the pod on another volume is not the one that was chosen.
-    let same_volume = view.record.candidate.as_ref().is_some_and(|c| view.volume(pod) == Some(c.volume));
+    let same_volume = view
+        .record
+        .candidate
+        .as_ref()
+        .is_some_and(|c| view.volume(pod) == Some(c.volume));
     match view.answer(pod) {
         Some(answer) if same_volume && mark_before(view, answer, view.record, How::Plain).is_ok() => {
             begin(view, pod, true, How::Plain, reason)
@@ -96,7 +102,12 @@ fn begin_again(view: &View<'_>, pod: Ordinal, reason: Reason) -> Plan {
 
 /// What happens without R5: any pod that answers is as good as the candidate.
 fn resume_with_anybody(view: &View<'_>, candidate: &Candidate) -> Plan {
-    let recorded = view.record.main.as_ref().map(|m| m.pod).filter(|p| view.answer(*p).is_some());
+    let recorded = view
+        .record
+        .main
+        .as_ref()
+        .map(|m| m.pod)
+        .filter(|p| view.answer(*p).is_some());
     let pod = recorded.unwrap_or(candidate.pod);
     let Some(usurper) = candidacy(view, pod) else {
         return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
@@ -127,7 +138,14 @@ pub(super) fn candidacy(view: &View<'_>, pod: Ordinal) -> Option<Candidate> {
         .map(|a| a.process)
         .collect();
     peers.sort_unstable();
-    Some(Candidate { pod, process, volume, peers, suspect: suspect(view, pod, process), forced: false })
+    Some(Candidate {
+        pod,
+        process,
+        volume,
+        peers,
+        suspect: suspect(view, pod, process),
+        forced: false,
+    })
 }
 
 /// Will its history be wrong once it is promoted (R26)?
@@ -146,7 +164,9 @@ pub(super) fn complete_first(view: &View<'_>, record: &Record, plan: Plan) -> Pl
 
 /// The steps from a written term to `Serving`.
 fn complete(view: &View<'_>, record: &Record, how: How, plan: Plan) -> Plan {
-    let Some(candidate) = &record.candidate else { return plan };
+    let Some(candidate) = &record.candidate else {
+        return plan;
+    };
     let pod = candidate.pod;
     let Some(answer) = view.answer(pod) else {
         return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
@@ -155,17 +175,34 @@ fn complete(view: &View<'_>, record: &Record, how: How, plan: Plan) -> Plan {
         Ok(from) => from,
         Err(why) => return Plan::wait(Reason::new(Rule::R6, why).on(view.said(pod))),
     };
-    let on = Target { pod, process: candidate.process };
+    let on = Target {
+        pod,
+        process: candidate.process,
+    };
     let promote = answer.role == Role::Replica || how == How::Renew;
     let plan = plan.then_or(Step::PushRecord(record.revision), OnRefusal::GoOn);
     let plan = silence_others(view, record, how, plan);
-    let plan = if promote { promotion(on, how, plan) } else { keep_office(view, answer, on, plan) };
-    let plan = plan.then(Step::AdvanceMark { on, from, to: record.term });
-    let plan = if view.spec().on_promotion { plan.then(Step::RunOnPromotion(on)) } else { plan };
+    let plan = if promote {
+        promotion(on, how, plan)
+    } else {
+        keep_office(view, answer, on, plan)
+    };
+    let plan = plan.then(Step::AdvanceMark {
+        on,
+        from,
+        to: record.term,
+    });
+    let plan = if view.spec().on_promotion {
+        plan.then(Step::RunOnPromotion(on))
+    } else {
+        plan
+    };
     match office(view, record, candidate, answer, promote) {
         Some(main) => {
             let writes = view.writes_unprotected(record.exposed);
-            plan.then(Step::WriteRecord(Box::new(record.serving(main, writes, view.now))))
+            plan.then(Step::WriteRecord(Box::new(
+                record.serving(main, writes, view.now),
+            )))
         }
         None => Plan::wait(Reason::new(Rule::R6, Why::DataUnread { pod })),
     }
@@ -185,12 +222,18 @@ fn mark_before(view: &View<'_>, answer: &Answer, record: &Record, how: How) -> R
         (Some(mark), Some(lowest)) => mark >= lowest && mark <= highest,
         (None, Some(_)) => false,
     };
-    if expected || !view.rules().on(Rule::R6) { Ok(mark) } else { Err(Why::SuspiciousData { pod }) }
+    if expected || !view.rules().on(Rule::R6) {
+        Ok(mark)
+    } else {
+        Err(Why::SuspiciousData { pod })
+    }
 }
 
 /// Fences the old MAIN (R1): its demotion, its death or the gateways' word, whatever comes first.
 fn silence_others(view: &View<'_>, record: &Record, how: How, mut plan: Plan) -> Plan {
-    let Some(candidate) = &record.candidate else { return plan };
+    let Some(candidate) = &record.candidate else {
+        return plan;
+    };
     if how == How::Move || how == How::Renew {
         plan = plan.then(Step::AwaitGateways(record.term, record.revision));
     }
@@ -198,8 +241,18 @@ fn silence_others(view: &View<'_>, record: &Record, how: How, mut plan: Plan) ->
         if let Some(other) = view.answer(pod).filter(|a| a.role == Role::Main) {
             // A planned move needs the demotion; elsewhere it is one of three ways to the same fence, and
             // Memgraph refuses it while a commit is in flight (R30).
-            let refusal = if how == How::Move { OnRefusal::Retry } else { OnRefusal::GoOn };
-            plan = plan.then_or(Step::Demote(Target { pod, process: other.process }), refusal);
+            let refusal = if how == How::Move {
+                OnRefusal::Retry
+            } else {
+                OnRefusal::GoOn
+            };
+            plan = plan.then_or(
+                Step::Demote(Target {
+                    pod,
+                    process: other.process,
+                }),
+                refusal,
+            );
         }
     }
     let Some(main) = &record.main else { return plan };
@@ -207,23 +260,41 @@ fn silence_others(view: &View<'_>, record: &Record, how: How, mut plan: Plan) ->
     if keeps_office || !view.rules().on(Rule::R1) {
         return plan;
     }
-    let start_fence = !view.rules().on(Rule::R13) || view.seen.object(main.pod).is_some_and(|o| o.start_fence);
+    let start_fence =
+        !view.rules().on(Rule::R13) || view.seen.object(main.pod).is_some_and(|o| o.start_fence);
     let otherwise = match how {
         How::Override | How::Move => FenceTimeout::Wait,
         How::Plain | How::Renew => view.spec().fence_timeout,
     };
-    let old = Target { pod: main.pod, process: main.process };
-    plan.then(Step::AwaitFence { old, start_fence, term: record.term, otherwise })
+    let old = Target {
+        pod: main.pod,
+        process: main.process,
+    };
+    plan.then(Step::AwaitFence {
+        old,
+        start_fence,
+        term: record.term,
+        otherwise,
+    })
 }
 
 fn promotion(on: Target, how: How, plan: Plan) -> Plan {
-    let plan = if how == How::Renew { plan.then_or(Step::Demote(on), OnRefusal::Retry) } else { plan };
+    let plan = if how == How::Renew {
+        plan.then_or(Step::Demote(on), OnRefusal::Retry)
+    } else {
+        plan
+    };
     plan.then(Step::Promote(on))
 }
 
 /// A MAIN that stays MAIN (R11): only registrations that would block its mark are dropped.
 fn keep_office(view: &View<'_>, answer: &Answer, on: Target, mut plan: Plan) -> Plan {
-    for dead in answer.replicas.iter().flatten().filter(|r| blocks_commits(r) && view.droppable(r)) {
+    for dead in answer
+        .replicas
+        .iter()
+        .flatten()
+        .filter(|r| blocks_commits(r) && view.droppable(r))
+    {
         plan = plan.then(Step::Drop { on, name: dead.name });
     }
     plan
@@ -235,7 +306,13 @@ fn blocks_commits(registration: &super::observed::Registration) -> bool {
 }
 
 /// The office as the candidate will hold it.
-fn office(view: &View<'_>, record: &Record, candidate: &Candidate, answer: &Answer, promoted: bool) -> Option<Main> {
+fn office(
+    view: &View<'_>,
+    record: &Record,
+    candidate: &Candidate,
+    answer: &Answer,
+    promoted: bool,
+) -> Option<Main> {
     let database = answer.data?.database;
     let before = record.main.as_ref().filter(|m| m.process == candidate.process);
     let (epoch, peers) = match before {
@@ -253,10 +330,24 @@ fn office(view: &View<'_>, record: &Record, candidate: &Candidate, answer: &Answ
         epoch,
         peers,
         suspect: candidate.suspect,
+        history_from: history_from(record, candidate),
         rebuilt: record.main.as_ref().is_some_and(|m| {
             m.pod == candidate.pod && (m.rebuilt || m.process != candidate.process) && promoted
         }),
     })
+}
+
+/// Since which term the candidate's history is certainly right (R26).
+///
+/// A process notes the epoch it starts in, too early, and right every later one. Who was a peer when the old
+/// MAIN's epoch began started before it. A restart does not make it better: a snapshot keeps what was wrong.
+fn history_from(record: &Record, candidate: &Candidate) -> Term {
+    match &record.main {
+        None => Term(0),
+        Some(main) if main.pod == candidate.pod => main.history_from,
+        Some(main) if main.peers.contains(&candidate.process) => main.epoch,
+        Some(_) => record.term,
+    }
 }
 
 /// R11 says that a MAIN which keeps its office begins no epoch; without it every term counts as one.
@@ -271,5 +362,8 @@ pub(super) fn forget_gone(view: &View<'_>, record: Record) -> Record {
 
 /// Is a term under way that has no MAIN?
 pub(super) fn unfinished(record: &Record) -> bool {
-    matches!(record.state, State::Initialising | State::NoMain | State::SwitchingOver)
+    matches!(
+        record.state,
+        State::Initialising | State::NoMain | State::SwitchingOver
+    )
 }

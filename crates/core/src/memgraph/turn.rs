@@ -43,7 +43,10 @@ pub struct Turn {
 impl Turn {
     /// The plan, from its first step.
     pub fn new(plan: Plan) -> Self {
-        Self { left: plan.steps.into(), undo: None }
+        Self {
+            left: plan.steps.into(),
+            undo: None,
+        }
     }
 
     /// The step to do now; `None` when there is none left.
@@ -61,7 +64,9 @@ impl Turn {
         if self.undo.take().is_some() {
             return Progress::Ended;
         }
-        let Some(planned) = self.left.front() else { return Progress::Finished };
+        let Some(planned) = self.left.front() else {
+            return Progress::Finished;
+        };
         match (outcome, &planned.on_refusal) {
             (Outcome::Done, _) | (Outcome::Refused, OnRefusal::GoOn) => self.advance(),
             (Outcome::Refused, OnRefusal::Retry) => Progress::GoOn,
@@ -71,15 +76,18 @@ impl Turn {
                 self.undo = Some((**step).clone());
                 Progress::GoOn
             }
-            (Outcome::Refused, OnRefusal::End | OnRefusal::Undo(_)) | (Outcome::Spoiled | Outcome::Unknown, _) => {
-                Progress::Ended
-            }
+            (Outcome::Refused, OnRefusal::End | OnRefusal::Undo(_))
+            | (Outcome::Spoiled | Outcome::Unknown, _) => Progress::Ended,
         }
     }
 
     fn advance(&mut self) -> Progress {
         self.left.pop_front();
-        if self.left.is_empty() { Progress::Finished } else { Progress::GoOn }
+        if self.left.is_empty() {
+            Progress::Finished
+        } else {
+            Progress::GoOn
+        }
     }
 }
 
@@ -108,9 +116,12 @@ pub fn fenced(old: Target, start_fence: bool, term: Term, seen: &Observed) -> Op
 /// Has what this step waits for happened? Steps that do not wait are never `true`.
 pub fn awaited(step: &Step, seen: &Observed) -> bool {
     match step {
-        Step::AwaitFence { old, start_fence, term, otherwise: _ } => {
-            fenced(*old, *start_fence, *term, seen).is_some()
-        }
+        Step::AwaitFence {
+            old,
+            start_fence,
+            term,
+            otherwise: _,
+        } => fenced(*old, *start_fence, *term, seen).is_some(),
         Step::AwaitGateways(term, revision) => seen.all_confirmed(*term, *revision),
         _ => false,
     }
@@ -123,7 +134,10 @@ mod tests {
     use crate::memgraph::reason::{Reason, Why};
     use crate::memgraph::rules::Rule;
 
-    const X: Target = Target { pod: Ordinal(0), process: ProcessId(1) };
+    const X: Target = Target {
+        pod: Ordinal(0),
+        process: ProcessId(1),
+    };
 
     fn plan(on_refusal: OnRefusal) -> Plan {
         Plan::because(Reason::new(Rule::Complete, Why::FallAsleep))
@@ -136,7 +150,10 @@ mod tests {
         let mut turn = Turn::new(plan(OnRefusal::End));
         assert_eq!(turn.step(), Some(&Step::Demote(X)));
         assert_eq!(turn.on(Outcome::Done), Progress::GoOn);
-        assert_eq!((turn.step(), turn.remaining().len()), (Some(&Step::Promote(X)), 1));
+        assert_eq!(
+            (turn.step(), turn.remaining().len()),
+            (Some(&Step::Promote(X)), 1)
+        );
         assert_eq!(turn.on(Outcome::Done), Progress::Finished);
         assert_eq!((turn.step(), turn.remaining().len()), (None, 0));
         assert_eq!(turn.on(Outcome::Done), Progress::Finished);
@@ -151,7 +168,10 @@ mod tests {
 
     #[test]
     fn a_refusal_ends_goes_on_retries_or_is_undone_as_the_plan_says() {
-        assert_eq!(Turn::new(plan(OnRefusal::End)).on(Outcome::Refused), Progress::Ended);
+        assert_eq!(
+            Turn::new(plan(OnRefusal::End)).on(Outcome::Refused),
+            Progress::Ended
+        );
         let mut retried = Turn::new(plan(OnRefusal::Retry));
         assert_eq!(retried.on(Outcome::Refused), Progress::GoOn);
         assert_eq!(retried.step(), Some(&Step::Demote(X)));
@@ -160,7 +180,11 @@ mod tests {
         assert_eq!(passed.step(), Some(&Step::Promote(X)));
         let undo = Step::PushRecord(Revision(7));
         let mut undone = Turn::new(plan(OnRefusal::Undo(Box::new(undo.clone()))));
-        assert_eq!(undone.clone().on(Outcome::Refused), Progress::Ended, "nothing of ours was left behind");
+        assert_eq!(
+            undone.clone().on(Outcome::Refused),
+            Progress::Ended,
+            "nothing of ours was left behind"
+        );
         assert_eq!(undone.on(Outcome::Spoiled), Progress::GoOn);
         assert_eq!(undone.step(), Some(&undo));
         assert_eq!(undone.on(Outcome::Done), Progress::Ended);

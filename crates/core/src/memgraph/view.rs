@@ -47,13 +47,15 @@ impl<'a> View<'a> {
 
     /// `role(p) = main` and the process is the recorded one.
     pub fn healthy(&self, main: &Main) -> bool {
-        self.answer(main.pod).is_some_and(|a| a.role == Role::Main && a.process == main.process)
+        self.answer(main.pod)
+            .is_some_and(|a| a.role == Role::Main && a.process == main.process)
     }
 
     /// May this pod take the office without losing anything? Protected, same process, still a REPLICA, and
     /// its data says the term of MAIN.
     pub fn promotable(&self, pod: Ordinal) -> bool {
-        let (Some(sync), Some(main), Some(answer)) = (self.record.sync, &self.record.main, self.answer(pod)) else {
+        let (Some(sync), Some(main), Some(answer)) = (self.record.sync, &self.record.main, self.answer(pod))
+        else {
             return false;
         };
         sync.pod == pod
@@ -67,7 +69,9 @@ impl<'a> View<'a> {
     /// The mark may also be that of an unfinished term: only a process that was MAIN in it can have written
     /// it there, and nothing is registered to a MAIN before it serves.
     pub fn returning(&self, pod: Ordinal) -> bool {
-        let (Some(main), Some(answer)) = (&self.record.main, self.answer(pod)) else { return false };
+        let (Some(main), Some(answer)) = (&self.record.main, self.answer(pod)) else {
+            return false;
+        };
         if main.pod != pod {
             return false;
         }
@@ -118,20 +122,36 @@ impl<'a> View<'a> {
         if self.vetoed(main) {
             return None;
         }
-        Some((why, Evidence { fact, at: since, source: Source::Probe(pod), process: Some(main.process) }))
+        Some((
+            why,
+            Evidence {
+                fact,
+                at: since,
+                source: Source::Probe(pod),
+                process: Some(main.process),
+            },
+        ))
     }
 
     /// Did a gateway have an answer from this very process just now (R21)?
     pub fn vetoed(&self, main: &Main) -> bool {
         let fresh = |at: Time| self.now.since(at) < self.spec().veto;
         self.rules().on(Rule::R21)
-            && self.seen.gateways.iter().any(|g| g.heard.is_some_and(|(at, p)| p == main.process && fresh(at)))
+            && self
+                .seen
+                .gateways
+                .iter()
+                .any(|g| g.heard.is_some_and(|(at, p)| p == main.process && fresh(at)))
     }
 
     /// Is this process one of those that lived when MAIN's epoch began (R25)?
     pub fn in_epoch(&self, process: ProcessId) -> bool {
         !self.rules().on(Rule::R25)
-            || self.record.main.as_ref().is_some_and(|m| m.peers.contains(&process))
+            || self
+                .record
+                .main
+                .as_ref()
+                .is_some_and(|m| m.peers.contains(&process))
     }
 
     /// Is this process loose (R34)?
@@ -149,6 +169,12 @@ impl<'a> View<'a> {
         self.record.writes != Writes::Open && self.confirmed()
     }
 
+    /// May writes be held now? Holds are short and have pauses between them.
+    pub fn may_hold(&self) -> bool {
+        let never = self.record.held_at == Time::ZERO;
+        never || self.now.since(self.record.held_at) >= self.spec().hold * 6
+    }
+
     /// What the policy says of writes while nobody protects them.
     pub fn writes_unprotected(&self, exposed: bool) -> Writes {
         match self.spec().writes_without_sync {
@@ -161,7 +187,11 @@ impl<'a> View<'a> {
 
     /// The registrations of one pod at MAIN.
     pub fn registrations_of(answer: &'a Answer, pod: Ordinal) -> impl Iterator<Item = &'a Registration> {
-        answer.replicas.iter().flatten().filter(move |r| r.name.pod() == pod)
+        answer
+            .replicas
+            .iter()
+            .flatten()
+            .filter(move |r| r.name.pod() == pod)
     }
 
     /// May this registration be dropped now (R33)? Dropping one with background work crashes or freezes MAIN.

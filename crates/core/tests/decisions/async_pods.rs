@@ -10,39 +10,151 @@ use mainstay_core::memgraph::record::Writes;
 fn async_pods() {
     let missing = || cluster().unregistered(2);
     let scaled_down = || cluster().spec(|s| s.replicas = 2);
-    assert_table!("async_pods", [
-        ("not registered", missing()),
-        ("not registered, being deleted", missing().object(2, |o| o.terminating = true)),
-        ("not registered, without an address", missing().object(2, |o| o.addressed = false)),
-        ("not registered, its object is gone", missing().pod(2, |p| p.object = None)),
-        ("not registered, its port is closed", missing().pod(2, |p| p.replication_port_open = Some(false))),
-        ("not registered, its port was not tried", missing().pod(2, |p| p.replication_port_open = None)),
-        ("it does not answer: its registration is left", cluster().silent(2, 3)),
-        ("it restarted and is ready: nothing", cluster().restarted(2)),
-        ("it answers as MAIN", cluster().role(2, Role::Main)),
-        ("it answers as MAIN, and a loose process that ended is forgotten", cluster().role(2, Role::Main).loose(1, second(1))),
-        ("in recovery: a warning", cluster().listed(2, |r| r.status = Status::Recovery)),
-        ("invalid for a moment: a warning", cluster().listed(2, |r| { r.status = Status::Invalid; r.since = ago(4999); })),
-        ("invalid for long: made anew", cluster().listed(2, |r| { r.status = Status::Invalid; r.since = ago(5000); })),
-        ("a zombie: made anew", cluster().listed(2, |r| { r.status = Status::Invalid; r.since = ago(0); r.attached = false; })),
-        ("a foreign address, ready, writes open: left for now", cluster().listed(2, |r| r.address_ok = false)),
-        ("a foreign address, invalid for long", cluster().listed(2, |r| { r.address_ok = false; r.status = Status::Invalid; })),
-        ("a foreign address, ready, writes closed: made anew", cluster().unprotected().silent(1, 3).unregistered(1).record(|r| r.writes = Writes::Closed).listed(2, |r| r.address_ok = false)),
-        ("under a STRICT_SYNC name, writes closed: made anew", cluster().unprotected().silent(1, 3).unregistered(1).record(|r| r.writes = Writes::Closed).listed(2, |r| { r.name = strict(2, 5); r.mode = Mode::StrictSync; })),
-        ("right, writes closed: left", cluster().unprotected().silent(1, 3).unregistered(1).record(|r| r.writes = Writes::Closed)),
-        ("it goes on while the pair waits", missing().listed(1, |r| r.status = Status::Recovery)),
-        ("the pair goes first", missing().unregistered(1)),
-        ("SHOW REPLICAS was not answered", missing().answer(0, |a| a.replicas = None)),
-        ("scaled down, ready, writes open: not yet", scaled_down()),
-        ("scaled down, gone and invalid: dropped", scaled_down().with(|s| { s.seen.pods.remove(2); }).listed(2, |r| { r.status = Status::Invalid; r.since = ago(0); })),
-        ("scaled down, still there, not registered: not registered", scaled_down().unregistered(2)),
-        ("two of them: the first that needs something", cluster().with(|s| {
-            let mut extra = s.seen.pods[2].clone();
-            extra.ordinal = Ordinal(3);
-            s.seen.pods.push(extra);
-            s.seen.spec.replicas = 4;
-        }).silent(2, 3)),
-        ("a second row of an ASYNC pod", cluster().registrations(0, |all| all.push(registration(RegistrationName::Async(Ordinal(3)), Mode::Async)))),
-        ("a loose ASYNC process is left alone", cluster().loose(2, process(2))),
-    ]);
+    assert_table!(
+        "async_pods",
+        [
+            ("not registered", missing()),
+            (
+                "not registered, being deleted",
+                missing().object(2, |o| o.terminating = true)
+            ),
+            (
+                "not registered, without an address",
+                missing().object(2, |o| o.addressed = false)
+            ),
+            (
+                "not registered, its object is gone",
+                missing().pod(2, |p| p.object = None)
+            ),
+            (
+                "not registered, its port is closed",
+                missing().pod(2, |p| p.replication_port_open = Some(false))
+            ),
+            (
+                "not registered, its port was not tried",
+                missing().pod(2, |p| p.replication_port_open = None)
+            ),
+            (
+                "it does not answer: its registration is left",
+                cluster().silent(2, 3)
+            ),
+            ("it restarted and is ready: nothing", cluster().restarted(2)),
+            ("it answers as MAIN", cluster().role(2, Role::Main)),
+            (
+                "it answers as MAIN, and a loose process that ended is forgotten",
+                cluster().role(2, Role::Main).loose(1, second(1))
+            ),
+            (
+                "in recovery: a warning",
+                cluster().listed(2, |r| r.status = Status::Recovery)
+            ),
+            (
+                "invalid for a moment: a warning",
+                cluster().listed(2, |r| {
+                    r.status = Status::Invalid;
+                    r.since = ago(4999);
+                })
+            ),
+            (
+                "invalid for long: made anew",
+                cluster().listed(2, |r| {
+                    r.status = Status::Invalid;
+                    r.since = ago(5000);
+                })
+            ),
+            (
+                "a zombie: made anew",
+                cluster().listed(2, |r| {
+                    r.status = Status::Invalid;
+                    r.since = ago(0);
+                    r.attached = false;
+                })
+            ),
+            (
+                "a foreign address, ready, writes open: left for now",
+                cluster().listed(2, |r| r.address_ok = false)
+            ),
+            (
+                "a foreign address, invalid for long",
+                cluster().listed(2, |r| {
+                    r.address_ok = false;
+                    r.status = Status::Invalid;
+                })
+            ),
+            (
+                "a foreign address, ready, writes closed: made anew",
+                cluster()
+                    .unprotected()
+                    .silent(1, 3)
+                    .unregistered(1)
+                    .record(|r| r.writes = Writes::Closed)
+                    .listed(2, |r| r.address_ok = false)
+            ),
+            (
+                "under a STRICT_SYNC name, writes closed: made anew",
+                cluster()
+                    .unprotected()
+                    .silent(1, 3)
+                    .unregistered(1)
+                    .record(|r| r.writes = Writes::Closed)
+                    .listed(2, |r| {
+                        r.name = strict(2, 5);
+                        r.mode = Mode::StrictSync;
+                    })
+            ),
+            (
+                "right, writes closed: left",
+                cluster()
+                    .unprotected()
+                    .silent(1, 3)
+                    .unregistered(1)
+                    .record(|r| r.writes = Writes::Closed)
+            ),
+            (
+                "it goes on while the pair waits",
+                missing().listed(1, |r| r.status = Status::Recovery)
+            ),
+            ("the pair goes first", missing().unregistered(1)),
+            (
+                "SHOW REPLICAS was not answered",
+                missing().answer(0, |a| a.replicas = None)
+            ),
+            ("scaled down, ready, writes open: not yet", scaled_down()),
+            (
+                "scaled down, gone and invalid: dropped",
+                scaled_down()
+                    .with(|s| {
+                        s.seen.pods.remove(2);
+                    })
+                    .listed(2, |r| {
+                        r.status = Status::Invalid;
+                        r.since = ago(0);
+                    })
+            ),
+            (
+                "scaled down, still there, not registered: not registered",
+                scaled_down().unregistered(2)
+            ),
+            (
+                "two of them: the first that needs something",
+                cluster()
+                    .with(|s| {
+                        let mut extra = s.seen.pods[2].clone();
+                        extra.ordinal = Ordinal(3);
+                        s.seen.pods.push(extra);
+                        s.seen.spec.replicas = 4;
+                    })
+                    .silent(2, 3)
+            ),
+            (
+                "a second row of an ASYNC pod",
+                cluster().registrations(0, |all| all
+                    .push(registration(RegistrationName::Async(Ordinal(3)), Mode::Async)))
+            ),
+            (
+                "a loose ASYNC process is left alone",
+                cluster().loose(2, process(2))
+            ),
+        ]
+    );
 }

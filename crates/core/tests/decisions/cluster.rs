@@ -4,12 +4,12 @@
 //! a new one `eN`; its uid is `fN`; the database is `db`.
 
 use mainstay_core::memgraph::ids::{
-    DatabaseId, Gen, GatewayId, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, ResetId, Revision, Term,
-    VolumeId,
+    DatabaseId, GatewayId, Gen, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, ResetId, Revision,
+    Term, VolumeId,
 };
 use mainstay_core::memgraph::observed::{
-    Answer, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal, Registration, Role,
-    Status, Wishes,
+    Answer, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal, Registration,
+    Role, Status, Wishes,
 };
 use mainstay_core::memgraph::record::{Candidate, Loose, Main, Record, Reset, State, Sync, Writes};
 use mainstay_core::memgraph::spec::{Spec, WritesWithoutSync};
@@ -74,8 +74,11 @@ pub(crate) fn cluster_of(main: u8) -> Situation {
     ];
     let pods = (0..3)
         .map(|pod| {
-            let (role, replicas) =
-                if pod == main { (Role::Main, Some(registrations.clone())) } else { (Role::Replica, None) };
+            let (role, replicas) = if pod == main {
+                (Role::Main, Some(registrations.clone()))
+            } else {
+                (Role::Replica, None)
+            };
             a_pod(pod, role, replicas)
         })
         .collect();
@@ -86,14 +89,27 @@ pub(crate) fn cluster_of(main: u8) -> Situation {
         pods,
         gateways: Vec::new(),
         wishes: Wishes::default(),
-        memory: Memory { status_term: Some(TERM), resets_last_hour: 0, disk_has_room: true },
+        memory: Memory {
+            status_term: Some(TERM),
+            resets_last_hour: 0,
+            disk_has_room: true,
+        },
     };
     let record = serving_record(main, sync);
     for id in 0..2 {
         let heard = Some((ago(10_000), process(main)));
-        seen.gateways.push(Gateway { id: GatewayId(id), term: TERM, revision: record.revision, heard });
+        seen.gateways.push(Gateway {
+            id: GatewayId(id),
+            term: TERM,
+            revision: record.revision,
+            heard,
+        });
     }
-    Situation { record: Some(record), seen, now: NOW }
+    Situation {
+        record: Some(record),
+        seen,
+        now: NOW,
+    }
 }
 
 fn serving_record(main: u8, sync: u8) -> Record {
@@ -112,6 +128,7 @@ fn serving_record(main: u8, sync: u8) -> Record {
             epoch: Term(2),
             peers: vec![process(sync), process(2)],
             suspect: false,
+            history_from: Term(1),
             rebuilt: false,
         }),
         candidate: None,
@@ -130,8 +147,21 @@ fn serving_record(main: u8, sync: u8) -> Record {
 }
 
 fn a_pod(pod: u8, role: Role, replicas: Option<Vec<Registration>>) -> Pod {
-    let data = Data { database: DATABASE, mark: Some(Mark { term: TERM, proof: ProofId(70) }), empty: false };
-    let answer = Answer { at: ANSWERED_AT, process: process(pod), role, data: Some(data), replicas };
+    let data = Data {
+        database: DATABASE,
+        mark: Some(Mark {
+            term: TERM,
+            proof: ProofId(70),
+        }),
+        empty: false,
+    };
+    let answer = Answer {
+        at: ANSWERED_AT,
+        process: process(pod),
+        role,
+        data: Some(data),
+        replicas,
+    };
     Pod {
         ordinal: Ordinal(pod),
         object: Some(PodObject {
@@ -176,12 +206,8 @@ impl Situation {
 
     /// Changes the record; gateways have confirmed whatever it says.
     pub(crate) fn record(self, change: impl FnOnce(&mut Record)) -> Self {
-        self.with(|s| change(s.record.as_mut().expect("there is a record"))).confirmed()
-    }
-
-    /// Changes the record and leaves the gateways where they are.
-    pub(crate) fn record_kept(self, change: impl FnOnce(&mut Record)) -> Self {
         self.with(|s| change(s.record.as_mut().expect("there is a record")))
+            .confirmed()
     }
 
     /// Replaces the record by what a transition makes of it; gateways have confirmed it.
@@ -191,7 +217,9 @@ impl Situation {
 
     /// Every gateway has confirmed the record as it is.
     pub(crate) fn confirmed(self) -> Self {
-        let Some((term, revision)) = self.record.as_ref().map(|r| (r.term, r.revision)) else { return self };
+        let Some((term, revision)) = self.record.as_ref().map(|r| (r.term, r.revision)) else {
+            return self;
+        };
         self.gateways(|g| {
             g.term = term;
             g.revision = revision;
@@ -224,7 +252,15 @@ impl Situation {
     }
 
     pub(crate) fn pod(self, pod: u8, change: impl FnOnce(&mut Pod)) -> Self {
-        self.with(|s| change(s.seen.pods.iter_mut().find(|p| p.ordinal == Ordinal(pod)).expect("a pod")))
+        self.with(|s| {
+            change(
+                s.seen
+                    .pods
+                    .iter_mut()
+                    .find(|p| p.ordinal == Ordinal(pod))
+                    .expect("a pod"),
+            );
+        })
     }
 
     pub(crate) fn object(self, pod: u8, change: impl FnOnce(&mut PodObject)) -> Self {
@@ -244,7 +280,12 @@ impl Situation {
 
     /// The mark in the data of this pod.
     pub(crate) fn mark(self, pod: u8, term: Option<u64>) -> Self {
-        self.data(pod, |d| d.mark = term.map(|t| Mark { term: Term(t), proof: ProofId(70) }))
+        self.data(pod, |d| {
+            d.mark = term.map(|t| Mark {
+                term: Term(t),
+                proof: ProofId(70),
+            });
+        })
     }
 
     pub(crate) fn role(self, pod: u8, role: Role) -> Self {
@@ -256,16 +297,20 @@ impl Situation {
 
     /// What MAIN on this pod shows as SHOW REPLICAS.
     pub(crate) fn registrations(self, main: u8, change: impl FnOnce(&mut Vec<Registration>)) -> Self {
-        self.answer(main, |a| change(a.replicas.as_mut().expect("MAIN answered SHOW REPLICAS")))
+        self.answer(main, |a| {
+            change(a.replicas.as_mut().expect("MAIN answered SHOW REPLICAS"));
+        })
     }
 
     /// Changes what MAIN shows of this pod; MAIN is the pod that lists it.
     pub(crate) fn listed(self, pod: u8, change: impl FnOnce(&mut Registration)) -> Self {
         self.with(|s| {
             let found = s.seen.pods.iter_mut().find_map(|p| match &mut p.contact {
-                Contact::Answered(a) => {
-                    a.replicas.iter_mut().flatten().find(|r| r.name.pod() == Ordinal(pod))
-                }
+                Contact::Answered(a) => a
+                    .replicas
+                    .iter_mut()
+                    .flatten()
+                    .find(|r| r.name.pod() == Ordinal(pod)),
                 _ => None,
             });
             change(found.expect("a registration"));
@@ -279,14 +324,20 @@ impl Situation {
 
     pub(crate) fn silent(self, pod: u8, probes: u32) -> Self {
         self.pod(pod, |p| {
-            p.contact = Contact::Silent { probes, since: ago(3000) };
+            p.contact = Contact::Silent {
+                probes,
+                since: ago(3000),
+            };
             p.replication_port_open = Some(false);
         })
     }
 
     pub(crate) fn refused(self, pod: u8, times: u32) -> Self {
         self.pod(pod, |p| {
-            p.contact = Contact::Refused { times, since: ago(500) };
+            p.contact = Contact::Refused {
+                times,
+                since: ago(500),
+            };
             p.replication_port_open = Some(false);
         })
     }
@@ -301,17 +352,25 @@ impl Situation {
 
     /// Its container restarted: another process, REPLICA by the init file, same volume.
     pub(crate) fn restarted(self, pod: u8) -> Self {
-        self.role(pod, Role::Replica).answer(pod, |a| a.process = second(pod)).object(pod, |o| {
-            o.ended = o.running;
-            o.running = Some(second(pod));
-        })
+        self.role(pod, Role::Replica)
+            .answer(pod, |a| a.process = second(pod))
+            .object(pod, |o| {
+                o.ended = o.running;
+                o.running = Some(second(pod));
+            })
     }
 
     /// It lost its volume and came back empty.
     pub(crate) fn emptied(self, pod: u8) -> Self {
-        self.restarted(pod).object(pod, |o| o.volume = Some(VolumeId(0xe0 + u128::from(pod)))).data(pod, |d| {
-            *d = Data { database: DatabaseId(0xee), mark: None, empty: true };
-        })
+        self.restarted(pod)
+            .object(pod, |o| o.volume = Some(VolumeId(0xe0 + u128::from(pod))))
+            .data(pod, |d| {
+                *d = Data {
+                    database: DatabaseId(0xee),
+                    mark: None,
+                    empty: true,
+                };
+            })
     }
 
     /// Nobody protects MAIN, after a failover: writes are open by the default policy.
@@ -341,7 +400,12 @@ impl Situation {
 
     /// This process may still be hit by a promote.
     pub(crate) fn loose(self, pod: u8, process: ProcessId) -> Self {
-        self.record(|r| r.loose.push(Loose { pod: Ordinal(pod), process }))
+        self.record(|r| {
+            r.loose.push(Loose {
+                pod: Ordinal(pod),
+                process,
+            });
+        })
     }
 
     /// This process lived when MAIN's epoch began.
@@ -351,20 +415,35 @@ impl Situation {
 
     /// MAIN refused to register this pod, with this code.
     pub(crate) fn accused(self, pod: u8, code: u8) -> Self {
-        let by = self.record.as_ref().and_then(|r| r.main.as_ref()).expect("a MAIN").process;
+        let by = self
+            .record
+            .as_ref()
+            .and_then(|r| r.main.as_ref())
+            .expect("a MAIN")
+            .process;
         self.pod(pod, |p| {
             let of = match &p.contact {
                 Contact::Answered(a) => a.process,
                 other => panic!("only a pod that answers is refused: {other:?}"),
             };
-            p.refusal = Some(Refusal { at: ago(200), by, of, code });
+            p.refusal = Some(Refusal {
+                at: ago(200),
+                by,
+                of,
+                code,
+            });
         })
     }
 
     /// A reset of this process is in the record.
     pub(crate) fn resetting(self, pod: u8) -> Self {
         self.record(|r| {
-            let reset = Reset { pod: Ordinal(pod), process: process(pod), id: ResetId(20), term: r.term };
+            let reset = Reset {
+                pod: Ordinal(pod),
+                process: process(pod),
+                id: ResetId(20),
+                term: r.term,
+            };
             r.reset = Some(reset);
         })
     }
@@ -397,7 +476,14 @@ impl Situation {
 /// This pod as a candidate that saw all the others.
 pub(crate) fn a_candidate(pod: u8) -> Candidate {
     let peers = (0..3).filter(|p| *p != pod).map(process).collect();
-    Candidate { pod: Ordinal(pod), process: process(pod), volume: volume(pod), peers, suspect: false, forced: false }
+    Candidate {
+        pod: Ordinal(pod),
+        process: process(pod),
+        volume: volume(pod),
+        peers,
+        suspect: false,
+        forced: false,
+    }
 }
 
 /// Three new pods: empty, REPLICA by the init file, no record anywhere.

@@ -14,48 +14,106 @@ use mainstay_core::memgraph::turn::{FencedBy, awaited, fenced};
 const NEXT: Term = Term(TERM.0 + 1);
 
 fn old() -> Target {
-    Target { pod: Ordinal(0), process: process(0) }
+    Target {
+        pod: Ordinal(0),
+        process: process(0),
+    }
 }
 
 fn fence(seen: &Observed, start_fence: bool) -> Option<FencedBy> {
-    let step = Step::AwaitFence { old: old(), start_fence, term: NEXT, otherwise: FenceTimeout::Wait };
+    let step = Step::AwaitFence {
+        old: old(),
+        start_fence,
+        term: NEXT,
+        otherwise: FenceTimeout::Wait,
+    };
     let by = fenced(old(), start_fence, NEXT, seen);
-    assert_eq!(awaited(&step, seen), by.is_some(), "the step waits for nothing else");
+    assert_eq!(
+        awaited(&step, seen),
+        by.is_some(),
+        "the step waits for nothing else"
+    );
     by
 }
 
 #[test]
 fn the_old_main_is_fenced_by_its_demotion_its_end_or_every_gateway() {
     assert_eq!(fence(&cluster().seen, true), None, "it serves");
-    assert_eq!(fence(&cluster().role(0, Role::Replica).seen, true), Some(FencedBy::Demotion));
+    assert_eq!(
+        fence(&cluster().role(0, Role::Replica).seen, true),
+        Some(FencedBy::Demotion)
+    );
     assert_eq!(fence(&cluster().crashed(0).seen, true), Some(FencedBy::Death));
-    assert_eq!(fence(&cluster().crashed(0).seen, false), None, "without the init file it may start as MAIN (R13)");
-    assert_eq!(fence(&cluster().silent(0, 9).seen, true), None, "silence is no proof");
+    assert_eq!(
+        fence(&cluster().crashed(0).seen, false),
+        None,
+        "without the init file it may start as MAIN (R13)"
+    );
+    assert_eq!(
+        fence(&cluster().silent(0, 9).seen, true),
+        None,
+        "silence is no proof"
+    );
     let told = cluster().gateways(|g| g.term = NEXT);
     assert_eq!(fence(&told.clone().seen, true), Some(FencedBy::Gateways));
-    assert_eq!(fence(&told.one_gateway(|g| g.term = TERM).seen, true), None, "one gateway is missing");
+    assert_eq!(
+        fence(&told.one_gateway(|g| g.term = TERM).seen, true),
+        None,
+        "one gateway is missing"
+    );
 }
 
 #[test]
 fn gateways_are_awaited_by_term_and_revision() {
     let step = Step::AwaitGateways(NEXT, Revision(21));
-    let told = |term, revision| cluster().gateways(move |g| (g.term, g.revision) = (term, Revision(revision)));
-    assert!(!awaited(&step, &told(TERM, 99).seen), "revisions of an older term say nothing (R19)");
+    let told =
+        |term, revision| cluster().gateways(move |g| (g.term, g.revision) = (term, Revision(revision)));
+    assert!(
+        !awaited(&step, &told(TERM, 99).seen),
+        "revisions of an older term say nothing (R19)"
+    );
     assert!(!awaited(&step, &told(NEXT, 20).seen));
     assert!(awaited(&step, &told(NEXT, 21).seen));
     assert!(awaited(&step, &told(NEXT.next(), 1).seen));
-    assert!(!awaited(&step, &told(NEXT, 21).one_gateway(|g| g.revision = Revision(20)).seen), "one is missing");
-    assert!(!awaited(&Step::Promote(old()), &cluster().role(0, Role::Replica).seen), "this one does not wait");
+    assert!(
+        !awaited(
+            &step,
+            &told(NEXT, 21).one_gateway(|g| g.revision = Revision(20)).seen
+        ),
+        "one is missing"
+    );
+    assert!(
+        !awaited(&Step::Promote(old()), &cluster().role(0, Role::Replica).seen),
+        "this one does not wait"
+    );
 }
 
 fn asked_to_wipe() -> Record {
-    let reset = Reset { pod: Ordinal(1), process: process(1), id: ResetId(20), term: TERM };
-    cluster().unprotected().record.expect("there is a record").resetting(reset)
+    let reset = Reset {
+        pod: Ordinal(1),
+        process: process(1),
+        id: ResetId(20),
+        term: TERM,
+    };
+    cluster()
+        .unprotected()
+        .record
+        .expect("there is a record")
+        .resetting(reset)
 }
 
 fn init_container(pod: u8, record: &Record) -> Prepare {
-    let marker = Marker { id: ResetId(20), term: TERM };
-    prepare(Some(marker), Some(process(1)), Ordinal(pod), Asked::Record(record), Rules::ALL)
+    let marker = Marker {
+        id: ResetId(20),
+        term: TERM,
+    };
+    prepare(
+        Some(marker),
+        Some(process(1)),
+        Ordinal(pod),
+        Asked::Record(record),
+        Rules::ALL,
+    )
 }
 
 #[test]
@@ -66,10 +124,24 @@ fn nobody_who_holds_an_office_is_wiped() {
     assert_eq!(init_container(1, &main), Prepare::Stale, "it is MAIN");
     let mut protected = asked_to_wipe();
     let (process, volume, name) = (second(1), volume(1), strict(1, 5));
-    protected.sync = Some(Sync { pod: Ordinal(1), process, volume, name });
+    protected.sync = Some(Sync {
+        pod: Ordinal(1),
+        process,
+        volume,
+        name,
+    });
     assert_eq!(init_container(1, &protected), Prepare::Stale, "it protects MAIN");
-    protected.sync = Some(Sync { pod: Ordinal(0), process, volume, name });
-    assert_eq!(init_container(1, &protected), Prepare::Wipe(ResetId(20)), "another one does");
+    protected.sync = Some(Sync {
+        pod: Ordinal(0),
+        process,
+        volume,
+        name,
+    });
+    assert_eq!(
+        init_container(1, &protected),
+        Prepare::Wipe(ResetId(20)),
+        "another one does"
+    );
     let mut later = asked_to_wipe();
     later.term = NEXT;
     assert_eq!(init_container(1, &later), Prepare::Stale, "the term is over");

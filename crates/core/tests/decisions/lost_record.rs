@@ -11,16 +11,34 @@ fn lost() -> Situation {
 
 #[test]
 fn the_record_is_lost() {
-    assert_table!("lost_record__the_record_is_lost", [
-        ("one MAIN with its replica attached", lost()),
-        ("the status knew a higher term", lost().memory(|m| m.status_term = Some(Term(9)))),
-        ("a gateway knew a higher term", lost().one_gateway(|g| g.term = Term(9))),
-        ("the data of MAIN knows a higher term", lost().mark(0, Some(9))),
-        ("the data of the replica knows a higher term", lost().mark(1, Some(9))),
-        ("MAIN is not attached to its replica: asked", lost().unregistered(1)),
-        ("both restarted", lost().restarted(0).restarted(1)),
-        ("two MAINs", lost().role(1, Role::Main)),
-        ("both pods are empty: never begun anew", fresh().memory(|m| m.status_term = Some(Term(3)))),
-        ("a pod is missing", lost().silent(1, 3)),
-    ]);
+    assert_table!(
+        "lost_record__the_record_is_lost",
+        [
+            ("one MAIN with its replica attached", lost()),
+            (
+                "the status knew a higher term",
+                lost().memory(|m| m.status_term = Some(Term(9)))
+            ),
+            (
+                "a gateway knew a higher term",
+                lost().one_gateway(|g| g.term = Term(9))
+            ),
+            ("the data of MAIN knows a higher term", lost().mark(0, Some(9))),
+            (
+                "the data of the replica knows a higher term",
+                lost().mark(1, Some(9))
+            ),
+            (
+                "MAIN is not attached to its replica: asked",
+                lost().unregistered(1)
+            ),
+            ("both restarted", lost().restarted(0).restarted(1)),
+            ("two MAINs", lost().role(1, Role::Main)),
+            (
+                "both pods are empty: never begun anew",
+                fresh().memory(|m| m.status_term = Some(Term(3)))
+            ),
+            ("a pod is missing", lost().silent(1, 3)),
+        ]
+    );
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A human named this pod, for another minute.
 fn named(situation: Situation, pod: u8) -> Situation {
-    until(situation, pod, NOW + Duration::from_secs(60))
+    until(situation, pod, NOW + Duration::from_mins(1))
 }
 
 fn until(situation: Situation, pod: u8, expires: Time) -> Situation {
@@ -21,32 +21,105 @@ fn stuck() -> Situation {
     cluster().crashed(0).unprotected()
 }
 
+/// A human's term with pod-1 that was begun and not finished.
+fn forced() -> Situation {
+    cluster()
+        .crashed(0)
+        .no_main(1)
+        .record(|r| r.candidate.as_mut().unwrap().forced = true)
+}
+
 #[test]
 fn overriding() {
-    assert_table!("overriding", [
-        ("nobody is entitled, and a human names the other pod", named(stuck(), 1)),
-        ("it has another mark", named(stuck().mark(1, Some(TERM.0 - 1)), 1)),
-        ("it has a mark above the record", named(stuck().mark(1, Some(TERM.0 + 5)), 1)),
-        ("it has no mark", named(stuck().mark(1, None), 1)),
-        ("it cannot be read", named(stuck().answer(1, |a| a.data = None), 1)),
-        ("it does not answer", named(stuck().silent(1, 3), 1)),
-        ("the fence has no time-out, whatever the policy says", named(cluster().silent(0, 3).unprotected().spec(|s| s.fence_timeout = FenceTimeout::Proceed), 1)),
-        ("the wish has expired", until(stuck(), 1, NOW)),
-        ("the wish is about to expire", until(stuck(), 1, NOW + Duration::from_millis(1))),
-        ("a pod outside the pair cannot be MAIN", named(stuck(), 2)),
-        ("it serves already", named(cluster(), 0)),
-        ("a healthy MAIN gives way", named(cluster(), 1)),
-        ("the recorded MAIN itself, back without its mark", named(cluster().restarted(0).unprotected().mark(0, None), 0)),
-        ("a term is under way with another candidate", named(cluster().no_main(1), 0)),
-        ("a term is under way with this very process", named(cluster().crashed(0).no_main(1).mark(1, None), 1)),
-        ("a term is under way with an older process of it", named(cluster().crashed(0).no_main(1).restarted(1), 1)),
-        ("a term is under way with it, and it does not answer", named(cluster().crashed(0).no_main(1).silent(1, 3), 1)),
-        ("a move to it is under way", named(cluster().moving(), 1)),
-        ("a move is under way and MAIN is named", named(cluster().moving(), 0)),
-        ("an expired wish on a term with this candidate and a wrong mark", until(cluster().crashed(0).no_main(1).mark(1, None), 1, ago(1))),
-        ("asleep: not heard", named(cluster().becomes(|r| r.hibernated(ago(1000))), 1)),
-        ("the first term", named(cluster().record(|r| { r.main = None; r.state = mainstay_core::memgraph::record::State::Initialising; r.candidate = Some(a_candidate(0)); r.sync = None; }), 1)),
-        ("a loose process that ended is forgotten", named(stuck().loose(0, process(0)).loose(2, second(2)), 1)),
-        ("the named pod was in the epoch of MAIN", named(stuck().record(|r| r.main.as_mut().unwrap().peers.clear()), 1)),
-    ]);
+    assert_table!(
+        "overriding",
+        [
+            (
+                "nobody is entitled, and a human names the other pod",
+                named(stuck(), 1)
+            ),
+            ("it has another mark", named(stuck().mark(1, Some(TERM.0 - 1)), 1)),
+            ("it has no mark", named(stuck().mark(1, None), 1)),
+            (
+                "it cannot be read",
+                named(stuck().answer(1, |a| a.data = None), 1)
+            ),
+            ("it does not answer", named(stuck().silent(1, 3), 1)),
+            (
+                "the fence has no time-out, whatever the policy says",
+                named(
+                    cluster()
+                        .silent(0, 3)
+                        .unprotected()
+                        .spec(|s| s.fence_timeout = FenceTimeout::Proceed),
+                    1
+                )
+            ),
+            ("the wish has expired", until(stuck(), 1, NOW)),
+            (
+                "the wish is about to expire",
+                until(stuck(), 1, NOW + Duration::from_millis(1))
+            ),
+            ("a pod outside the pair cannot be MAIN", named(stuck(), 2)),
+            ("it serves already", named(cluster(), 0)),
+            ("a healthy MAIN gives way", named(cluster(), 1)),
+            (
+                "a term is under way with another candidate",
+                named(cluster().no_main(1), 0)
+            ),
+            (
+                "a term of its own is under way, and its mark is missing",
+                named(forced().mark(1, None), 1)
+            ),
+            (
+                "a term of its own is under way, and the wish is gone",
+                forced().mark(1, None)
+            ),
+            (
+                "a term of its own is under way, and its process ended",
+                forced().restarted(1)
+            ),
+            (
+                "a term is under way with an older process of it",
+                named(cluster().crashed(0).no_main(1).restarted(1), 1)
+            ),
+            (
+                "a term is under way with it, and it does not answer",
+                named(cluster().crashed(0).no_main(1).silent(1, 3), 1)
+            ),
+            ("a move to it is under way", named(cluster().moving(), 1)),
+            (
+                "a move is under way and MAIN is named",
+                named(cluster().moving(), 0)
+            ),
+            (
+                "an expired wish on a term with this candidate and a wrong mark",
+                until(cluster().crashed(0).no_main(1).mark(1, None), 1, ago(1))
+            ),
+            (
+                "asleep: not heard",
+                named(cluster().becomes(|r| r.hibernated(ago(1000))), 1)
+            ),
+            (
+                "the first term",
+                named(
+                    cluster().record(|r| {
+                        r.main = None;
+                        r.state = mainstay_core::memgraph::record::State::Initialising;
+                        r.candidate = Some(a_candidate(0));
+                        r.sync = None;
+                    }),
+                    1
+                )
+            ),
+            (
+                "a loose process that ended is forgotten",
+                named(stuck().loose(0, process(0)).loose(2, second(2)), 1)
+            ),
+            (
+                "the named pod was not seen when the epoch began",
+                named(stuck().record(|r| r.main.as_mut().unwrap().peers.clear()), 1)
+            ),
+        ]
+    );
 }

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 
 /// Compares a table of situations with its snapshot, which has the name of the file and of the test.
 macro_rules! assert_table {
-    ($name:literal, $situations:expr) => {
+    ($name:literal, [$($situation:expr),* $(,)?]) => {
         insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false}, {
-            insta::assert_snapshot!($name, $crate::decisions::render::table(&$situations));
+            insta::assert_snapshot!($name, $crate::decisions::render::table(vec![$($situation),*]));
         })
     };
 }
@@ -24,19 +24,32 @@ pub(crate) use assert_table;
 ///
 /// Steps that an earlier situation of the table has in the same words are named, not repeated, so that what
 /// differs is what is read.
-pub(crate) fn table(situations: &[(&str, Situation)]) -> String {
-    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+pub(crate) fn table(situations: Vec<(&str, Situation)>) -> String {
+    let mut written: BTreeMap<String, &str> = BTreeMap::new();
     let mut names = BTreeSet::new();
     let mut out = String::new();
     for (name, situation) in situations {
         assert!(names.insert(name), "two situations are called `{name}`");
         let plan = situation.plan();
         let broken = invariants::check(situation.record.as_ref(), &situation.seen, &plan, situation.now);
-        assert!(broken.is_empty(), "`{name}` breaks an invariant:\n{}\n{broken:#?}", text(&plan));
+        assert!(
+            broken.is_empty(),
+            "`{name}` breaks an invariant:\n{}\n{broken:#?}",
+            text(&plan)
+        );
         let steps = steps_text(&plan);
-        let first = *seen.entry(steps.clone()).or_insert(name);
-        let steps = if plan.steps.is_empty() || first == *name { steps } else { format!("  as in `{first}`\n") };
-        let _ = writeln!(out, "# {name}\n{}{steps}{}", reasons_text(&plan), wake_text(&plan));
+        let first = *written.entry(steps.clone()).or_insert(name);
+        let steps = if plan.steps.is_empty() || first == name {
+            steps
+        } else {
+            format!("  as in `{first}`\n")
+        };
+        let _ = writeln!(
+            out,
+            "# {name}\n{}{steps}{}",
+            reasons_text(&plan),
+            wake_text(&plan)
+        );
     }
     out
 }
@@ -47,7 +60,9 @@ pub(crate) fn text(plan: &Plan) -> String {
 }
 
 fn reasons_text(plan: &Plan) -> String {
-    plan.reasons.iter().fold(String::new(), |out, reason| out + &reason_line(reason) + "\n")
+    plan.reasons
+        .iter()
+        .fold(String::new(), |out, reason| out + &reason_line(reason) + "\n")
 }
 
 fn steps_text(plan: &Plan) -> String {
@@ -55,21 +70,33 @@ fn steps_text(plan: &Plan) -> String {
         return "  (no step)\n".to_owned();
     }
     let steps = plan.steps.iter().enumerate();
-    steps.fold(String::new(), |out, (index, planned)| out + &step_lines(index + 1, planned) + "\n")
+    steps.fold(String::new(), |out, (index, planned)| {
+        out + &step_lines(index + 1, planned) + "\n"
+    })
 }
 
 fn wake_text(plan: &Plan) -> String {
-    plan.wake.map_or(String::new(), |at| format!("  look again at {at}\n"))
+    plan.wake
+        .map_or(String::new(), |at| format!("  look again at {at}\n"))
 }
 
 fn reason_line(reason: &Reason) -> String {
     let evidence: Vec<String> = reason.evidence.iter().map(evidence_text).collect();
-    let because = if evidence.is_empty() { String::new() } else { format!("  <- {}", evidence.join(", ")) };
+    let because = if evidence.is_empty() {
+        String::new()
+    } else {
+        format!("  <- {}", evidence.join(", "))
+    };
     format!("{reason}{because}")
 }
 
 fn evidence_text(evidence: &Evidence) -> String {
-    let Evidence { fact, at, source, process } = evidence;
+    let Evidence {
+        fact,
+        at,
+        source,
+        process,
+    } = evidence;
     let who = process.map_or(String::new(), |p| format!(" of {:x}", p.0));
     format!("{fact:?}{who} at {at} by {source:?}")
 }
@@ -102,13 +129,27 @@ fn details(step: &Step) -> String {
         | Step::Promote(t)
         | Step::RunOnPromotion(t)
         | Step::Drop { on: t, name: _ }
-        | Step::AdvanceMark { on: t, from: _, to: _ }
+        | Step::AdvanceMark {
+            on: t,
+            from: _,
+            to: _,
+        }
         | Step::WriteProof { on: t, proof: _ }
         | Step::ReadProof { on: t, proof: _ } => on(t),
-        Step::AwaitFence { old, start_fence, term: _, otherwise: _ } => {
+        Step::AwaitFence {
+            old,
+            start_fence,
+            term: _,
+            otherwise: _,
+        } => {
             format!("{} start fence {start_fence}", on(old))
         }
-        Step::Register { on: t, name: _, mode: _, peer } => format!("{} peer{}", on(t), on(peer)),
+        Step::Register {
+            on: t,
+            name: _,
+            mode: _,
+            peer,
+        } => format!("{} peer{}", on(t), on(peer)),
         Step::EndProcess { target, uid } | Step::DeletePod { target, uid } => {
             format!("{} uid {:x}", on(target), uid.0)
         }
@@ -142,10 +183,18 @@ fn record_lines(record: &Record) -> String {
         let _ = write!(out, "\n       candidate {}", candidate_text(candidate));
     }
     if let Some(s) = sync {
-        let _ = write!(out, "\n       sync {} {:x} volume {:x} {}", s.pod, s.process.0, s.volume.0, s.name);
+        let _ = write!(
+            out,
+            "\n       sync {} {:x} volume {:x} {}",
+            s.pod, s.process.0, s.volume.0, s.name
+        );
     }
     if let Some(r) = reset {
-        let _ = write!(out, "\n       reset {} {:x} {} in {}", r.pod, r.process.0, r.id, r.term);
+        let _ = write!(
+            out,
+            "\n       reset {} {:x} {} in {}",
+            r.pod, r.process.0, r.id, r.term
+        );
     }
     for l in loose {
         let _ = write!(out, "\n       loose {} {:x}", l.pod, l.process.0);
@@ -154,29 +203,57 @@ fn record_lines(record: &Record) -> String {
 }
 
 fn main_text(main: &Main) -> String {
-    let Main { pod, process, volume, database, term, epoch, peers, suspect, rebuilt } = main;
+    let Main {
+        pod,
+        process,
+        volume,
+        database,
+        term,
+        epoch,
+        peers,
+        suspect,
+        history_from,
+        rebuilt,
+    } = main;
     format!(
-        "{pod} {:x} volume {:x} database {:x} {term}, epoch {} with {}{}{}",
+        "{pod} {:x} volume {:x} database {:x} {term}, epoch {} with {}, history from {}{}{}",
         process.0,
         volume.0,
         database.0,
         epoch.0,
         peers_text(peers),
+        history_from.0,
         if *suspect { ", suspect" } else { "" },
         if *rebuilt { ", rebuilt" } else { "" },
     )
 }
 
 fn candidate_text(candidate: &Candidate) -> String {
-    let Candidate { pod, process, volume, peers, suspect, forced } = candidate;
+    let Candidate {
+        pod,
+        process,
+        volume,
+        peers,
+        suspect,
+        forced,
+    } = candidate;
     let suspect = if *suspect { ", suspect" } else { "" };
     let forced = if *forced { ", forced" } else { "" };
-    format!("{pod} {:x} volume {:x}, saw {}{suspect}{forced}", process.0, volume.0, peers_text(peers))
+    format!(
+        "{pod} {:x} volume {:x}, saw {}{suspect}{forced}",
+        process.0,
+        volume.0,
+        peers_text(peers)
+    )
 }
 
 fn peers_text(peers: &[ProcessId]) -> String {
     if peers.is_empty() {
         return "nobody".to_owned();
     }
-    peers.iter().map(|p| format!("{:x}", p.0)).collect::<Vec<_>>().join(" ")
+    peers
+        .iter()
+        .map(|p| format!("{:x}", p.0))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

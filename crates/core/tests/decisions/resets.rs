@@ -24,23 +24,60 @@ fn refusal(change: impl FnOnce(&mut Refusal)) -> Situation {
 
 #[test]
 fn who_is_diverged() {
-    assert_table!("resets__who_is_diverged", [
-        ("an ex-MAIN that was refused with Error 3", ex_main()),
-        ("an ASYNC pod that was refused with Error 3", async_pod()),
-        ("refused with another code", cluster().unregistered(2).accused(2, 5)),
-        ("refused by a MAIN that is gone", refusal(|r| r.by = ProcessId(1))),
-        ("refused in an earlier process", refusal(|r| r.of = second(2))),
-        ("shown as diverged, ASYNC pod", cluster().listed(2, |r| r.status = Status::Diverged)),
-        ("shown as diverged, joining", cluster().joining().listed(1, |r| r.status = Status::Diverged)),
-        ("shown as diverged under STRICT_SYNC and protected, for long", cluster().listed(1, |r| r.status = Status::Diverged)),
-        ("what follows: withdrawn, dropped and refused", cluster().unregistered(1).held().accused(1, 3)),
-        ("another database", cluster().data(2, |d| d.database = DatabaseId(0xee))),
-        ("another database, empty, with a mark", cluster().data(2, |d| { d.database = DatabaseId(0xee); d.empty = true; })),
-        ("another database, with data, no mark", cluster().mark(2, None).data(2, |d| d.database = DatabaseId(0xee))),
-        ("another database, empty, no mark: a new pod", cluster().mark(2, None).data(2, |d| { d.database = DatabaseId(0xee); d.empty = true; })),
-        ("data that cannot be read is not foreign", cluster().answer(2, |a| a.data = None)),
-        ("another database, joining", cluster().unprotected().unregistered(1).data(1, |d| d.database = DatabaseId(0xee))),
-    ]);
+    assert_table!(
+        "resets__who_is_diverged",
+        [
+            ("an ex-MAIN that was refused with Error 3", ex_main()),
+            ("an ASYNC pod that was refused with Error 3", async_pod()),
+            (
+                "refused with another code",
+                cluster().unregistered(2).accused(2, 5)
+            ),
+            ("refused by a MAIN that is gone", refusal(|r| r.by = ProcessId(1))),
+            ("refused in an earlier process", refusal(|r| r.of = second(2))),
+            (
+                "shown as diverged, ASYNC pod",
+                cluster().listed(2, |r| r.status = Status::Diverged)
+            ),
+            (
+                "shown as diverged, joining",
+                cluster().joining().listed(1, |r| r.status = Status::Diverged)
+            ),
+            (
+                "another database",
+                cluster().data(2, |d| d.database = DatabaseId(0xee))
+            ),
+            (
+                "another database, empty, with a mark",
+                cluster().data(2, |d| {
+                    d.database = DatabaseId(0xee);
+                    d.empty = true;
+                })
+            ),
+            (
+                "another database, with data, no mark",
+                cluster().mark(2, None).data(2, |d| d.database = DatabaseId(0xee))
+            ),
+            (
+                "another database, empty, no mark: a new pod",
+                cluster().mark(2, None).data(2, |d| {
+                    d.database = DatabaseId(0xee);
+                    d.empty = true;
+                })
+            ),
+            (
+                "data that cannot be read is not foreign",
+                cluster().answer(2, |a| a.data = None)
+            ),
+            (
+                "another database, joining",
+                cluster()
+                    .unprotected()
+                    .unregistered(1)
+                    .data(1, |d| d.database = DatabaseId(0xee))
+            ),
+        ]
+    );
 }
 
 #[test]
@@ -48,74 +85,218 @@ fn who_is_wrong() {
     let both = || ex_main().unregistered(2).accused(2, 3);
     let suspect = |s: Situation| s.record(|r| r.main.as_mut().unwrap().suspect = true);
     let rebuilt = |s: Situation| s.record(|r| r.main.as_mut().unwrap().rebuilt = true);
-    assert_table!("resets__who_is_wrong", [
-        ("every one of two peers is accused: MAIN", both()),
-        ("every one of two peers, and MAIN's object is unknown", both().pod(0, |p| p.object = None)),
-        ("one of two peers: the peer", ex_main()),
-        ("the only peer that answers: the peer", ex_main().silent(2, 3)),
-        ("the only peer, shown as diverged in the list", cluster().joining().listed(1, |r| r.status = Status::Diverged).silent(2, 3)),
-        ("every peer, but MAIN's history was rebuilt: the peer", rebuilt(both())),
-        ("MAIN's history is suspect: MAIN, with one peer accused", suspect(ex_main())),
-        ("MAIN's history is suspect and was rebuilt: MAIN", rebuilt(suspect(ex_main()))),
-        ("MAIN's history is suspect, and a pod has another database: the pod", suspect(cluster().data(2, |d| d.database = DatabaseId(0xee)))),
-    ]);
+    assert_table!(
+        "resets__who_is_wrong",
+        [
+            ("every one of two peers is accused: MAIN", both()),
+            (
+                "every one of two peers, and MAIN's object is unknown",
+                both().pod(0, |p| p.object = None)
+            ),
+            ("one of two peers: the peer", ex_main()),
+            ("the only peer that answers: the peer", ex_main().silent(2, 3)),
+            (
+                "the only peer, shown as diverged in the list",
+                cluster()
+                    .joining()
+                    .listed(1, |r| r.status = Status::Diverged)
+                    .silent(2, 3)
+            ),
+            (
+                "every peer, but MAIN's history was rebuilt: the peer",
+                rebuilt(both())
+            ),
+            (
+                "MAIN's history is suspect: MAIN, with one peer accused",
+                suspect(ex_main())
+            ),
+            (
+                "MAIN's history is suspect and was rebuilt: MAIN",
+                rebuilt(suspect(ex_main()))
+            ),
+            (
+                "the accused has data of a term that MAIN's history is right about",
+                ex_main().mark(1, Some(1))
+            ),
+            (
+                "the accused has older data: it may only be behind",
+                ex_main().mark(1, Some(0))
+            ),
+            (
+                "the accused has no mark: it may only be behind",
+                ex_main().mark(1, None)
+            ),
+            (
+                "the accused cannot be read: it may only be behind",
+                ex_main().answer(1, |a| a.data = None)
+            ),
+            (
+                "the accused has older data, and a human approved",
+                ex_main()
+                    .mark(1, Some(0))
+                    .wish(|w| w.approve_reset = Some(Ordinal(1)))
+            ),
+            (
+                "the accused has older data, and a human approved another one",
+                ex_main()
+                    .mark(1, Some(0))
+                    .wish(|w| w.approve_reset = Some(Ordinal(2)))
+            ),
+            (
+                "another database is foreign, however old its mark",
+                cluster()
+                    .mark(2, Some(1))
+                    .data(2, |d| d.database = DatabaseId(0xee))
+            ),
+            (
+                "MAIN's history is suspect, and a pod has another database: the pod",
+                suspect(cluster().data(2, |d| d.database = DatabaseId(0xee)))
+            ),
+        ]
+    );
 }
 
 #[test]
 fn what_stands_in_the_way_of_a_reset() {
+    // The record names a pod outside the pair, which only a human's edit does: the pair asks no other way.
+    let protected = || {
+        async_pod()
+            .record(|r| r.sync = r.sync.map(|s| Sync { pod: Ordinal(2), ..s }))
+            .listed(1, |r| r.status = Status::Recovery)
+    };
+    let approved = |s: Situation| s.wish(|w| w.approve_reset = Some(Ordinal(2)));
     let young = |ms| async_pod().record(|r| r.since = ago(ms));
-    assert_table!("resets__what_stands_in_the_way_of_a_reset", [
-        ("as many resets as an hour may have", async_pod().memory(|m| m.resets_last_hour = 3)),
-        ("one less", async_pod().memory(|m| m.resets_last_hour = 2)),
-        ("as many, as declared", async_pod().memory(|m| m.resets_last_hour = 2).spec(|s| s.resets_per_hour = 2)),
-        ("no room for the quarantine", async_pod().memory(|m| m.disk_has_room = false)),
-        ("an ASYNC pod in a young term", young(119_999)),
-        ("an ASYNC pod, the quiet time is over", young(120_000)),
-        ("an ASYNC pod in a young term, approved", young(119_999).wish(|w| w.approve_reset = Some(Ordinal(2)))),
-        ("an ASYNC pod in a young term, another one approved", young(119_999).wish(|w| w.approve_reset = Some(Ordinal(1)))),
-        ("a longer quiet time, as declared", young(120_000).spec(|s| s.reset_quiet = Duration::from_millis(120_001))),
-        ("an ex-MAIN in a young term", ex_main().record(|r| r.since = ago(0))),
-        ("another reset is under way", async_pod().resetting(1).crashed(1)),
-        ("a reset of the same pod that never came to be, in an older process", ex_main().resetting(1).restarted(1).accused(1, 3)),
-        ("a loose process that ended is forgotten", async_pod().loose(1, second(1))),
-        ("its object is gone", async_pod().pod(2, |p| p.object = None)),
-        (
-            "an ASYNC pod that the record calls protected, by a human's edit",
-            async_pod().record(|r| r.sync = r.sync.map(|s| Sync { pod: Ordinal(2), ..s })),
-        ),
-        (
-            "the same, approved: protection is taken back first",
-            async_pod()
-                .record(|r| r.sync = r.sync.map(|s| Sync { pod: Ordinal(2), ..s }))
-                .wish(|w| w.approve_reset = Some(Ordinal(2))),
-        ),
-        (
-            "the same, approved, policy Always",
-            async_pod()
-                .record(|r| r.sync = r.sync.map(|s| Sync { pod: Ordinal(2), ..s }))
-                .wish(|w| w.approve_reset = Some(Ordinal(2)))
-                .policy(WritesWithoutSync::Always),
-        ),
-    ]);
+    assert_table!(
+        "resets__what_stands_in_the_way_of_a_reset",
+        [
+            (
+                "as many resets as an hour may have",
+                async_pod().memory(|m| m.resets_last_hour = 3)
+            ),
+            ("one less", async_pod().memory(|m| m.resets_last_hour = 2)),
+            (
+                "as many, as declared",
+                async_pod()
+                    .memory(|m| m.resets_last_hour = 2)
+                    .spec(|s| s.resets_per_hour = 2)
+            ),
+            (
+                "no room for the quarantine",
+                async_pod().memory(|m| m.disk_has_room = false)
+            ),
+            ("an ASYNC pod in a young term", young(119_999)),
+            ("an ASYNC pod, the quiet time is over", young(120_000)),
+            (
+                "an ASYNC pod in a young term, approved",
+                young(119_999).wish(|w| w.approve_reset = Some(Ordinal(2)))
+            ),
+            (
+                "an ASYNC pod in a young term, another one approved",
+                young(119_999).wish(|w| w.approve_reset = Some(Ordinal(1)))
+            ),
+            (
+                "a longer quiet time, as declared",
+                young(120_000).spec(|s| s.reset_quiet = Duration::from_millis(120_001))
+            ),
+            (
+                "an ex-MAIN in a young term",
+                ex_main().record(|r| r.since = ago(0))
+            ),
+            (
+                "another reset is under way",
+                async_pod().unprotected().unregistered(1).crashed(1).resetting(1)
+            ),
+            (
+                "a loose process that ended is forgotten",
+                async_pod().loose(1, second(1))
+            ),
+            ("it is the protected pod", protected()),
+            (
+                "it is the protected pod, approved: protection is taken back first",
+                approved(protected())
+            ),
+            (
+                "it is the protected pod, approved, policy Always",
+                approved(protected()).policy(WritesWithoutSync::Always),
+            ),
+            (
+                "it is the protected pod, approved, and a loose process that ended is forgotten",
+                approved(protected()).loose(1, second(1)),
+            ),
+        ]
+    );
 }
 
 #[test]
 fn a_reset_under_way() {
     let back = || cluster().resetting(2).restarted(2);
-    assert_table!("resets__a_reset_under_way", [
-        ("its process still runs: marker and delete again", cluster().resetting(2).unregistered(2)),
-        ("its pod is being deleted: wait", cluster().resetting(2).unregistered(2).object(2, |o| o.terminating = true)),
-        ("its process ended and nothing runs: wait", cluster().resetting(2).unregistered(2).crashed(2)),
-        ("its object is gone: wait", cluster().resetting(2).unregistered(2).silent(2, 3).pod(2, |p| p.object = None)),
-        ("another process runs and is ready: over", back()),
-        ("another process runs and is not ready: wait", back().listed(2, |r| r.status = Status::Recovery)),
-        ("another process runs and is a zombie: not over", back().listed(2, |r| r.attached = false)),
-        ("another process runs and is not registered: joins", back().unregistered(2)),
-        ("it belongs to an older term", cluster().resetting(2).record(|r| r.reset.as_mut().unwrap().term.0 -= 1)),
-        ("it is about MAIN", cluster().record(|r| r.reset = Some(Reset { pod: Ordinal(0), process: process(0), id: mainstay_core::memgraph::ids::ResetId(20), term: r.term }))),
-        ("it is about the protected pod", cluster().resetting(1)),
-        ("its process still runs and its registration is ready: not over", cluster().resetting(2)),
-        ("a loose process that ended is forgotten", back().loose(1, second(1))),
-        ("writes stay as they are", back().record(|r| r.writes = Writes::Held)),
-    ]);
+    assert_table!(
+        "resets__a_reset_under_way",
+        [
+            (
+                "its process still runs: marker and delete again",
+                cluster().resetting(2).unregistered(2)
+            ),
+            (
+                "its pod is being deleted: wait",
+                cluster()
+                    .resetting(2)
+                    .unregistered(2)
+                    .object(2, |o| o.terminating = true)
+            ),
+            (
+                "its process ended and nothing runs: wait",
+                cluster().resetting(2).unregistered(2).crashed(2)
+            ),
+            (
+                "its object is gone: wait",
+                cluster()
+                    .resetting(2)
+                    .unregistered(2)
+                    .silent(2, 3)
+                    .pod(2, |p| p.object = None)
+            ),
+            ("another process runs and is ready: over", back()),
+            (
+                "another process runs and is not ready: wait",
+                back().listed(2, |r| r.status = Status::Recovery)
+            ),
+            (
+                "another process runs and is a zombie: not over",
+                back().listed(2, |r| r.attached = false)
+            ),
+            (
+                "another process runs and is not registered: joins",
+                back().unregistered(2)
+            ),
+            (
+                "it belongs to an older term",
+                cluster()
+                    .resetting(2)
+                    .record(|r| r.reset.as_mut().unwrap().term.0 -= 1)
+            ),
+            (
+                "it is about MAIN",
+                cluster().record(|r| r.reset = Some(Reset {
+                    pod: Ordinal(0),
+                    process: process(0),
+                    id: mainstay_core::memgraph::ids::ResetId(20),
+                    term: r.term
+                }))
+            ),
+            ("it is about the protected pod", cluster().resetting(1)),
+            (
+                "its process still runs and its registration is ready: not over",
+                cluster().resetting(2)
+            ),
+            (
+                "a loose process that ended is forgotten",
+                back().loose(1, second(1))
+            ),
+            (
+                "writes stay as they are",
+                back().record(|r| r.writes = Writes::Held)
+            ),
+        ]
+    );
 }

@@ -13,48 +13,102 @@ fn wanted() -> Situation {
 
 #[test]
 fn a_move_is_begun_or_refused() {
-    assert_table!("switchover__a_move_is_begun_or_refused", [
-        ("to the protected pod", wanted()),
-        ("from pod-1 to pod-0", cluster_of(1).wish(|w| w.switchover = Some(Ordinal(0)))),
-        ("to where MAIN is", cluster().wish(|w| w.switchover = Some(Ordinal(0)))),
-        ("to a pod outside the pair", cluster().wish(|w| w.switchover = Some(Ordinal(2)))),
-        ("nobody is protected", wanted().unprotected()),
-        ("the pod restarted", wanted().restarted(1)),
-        ("the pod is one behind", wanted().listed(1, |r| r.behind = -1)),
-        ("the pod is ahead", wanted().listed(1, |r| r.behind = 1)),
-        ("the pod is not ready", wanted().listed(1, |r| r.status = Status::Replicating)),
-        ("the registration is of another generation", wanted().listed(1, |r| r.name = RegistrationName::Strict(Ordinal(1), Gen(4)))),
-        ("the registration is gone", wanted().unregistered(1)),
-        ("the protected process is loose", wanted().loose(1, process(1))),
-        ("another process is loose", wanted().loose(2, process(2))),
-        ("the mark is not the term's", wanted().mark(1, Some(TERM.0 - 1))),
-        ("statements run before it serves", wanted().spec(|s| s.on_promotion = true)),
-        ("policy Never", wanted().policy(WritesWithoutSync::Never)),
-        ("MAIN is not healthy: it is a failover", wanted().crashed(0)),
-        ("the pod was not seen when the epoch began", wanted().record(|r| r.main.as_mut().unwrap().peers.clear())),
-        ("sleep is asked for too", wanted().wish(|w| w.hibernated = true)),
-    ]);
+    assert_table!(
+        "switchover__a_move_is_begun_or_refused",
+        [
+            ("to the protected pod", wanted()),
+            (
+                "from pod-1 to pod-0",
+                cluster_of(1).wish(|w| w.switchover = Some(Ordinal(0)))
+            ),
+            (
+                "to where MAIN is",
+                cluster().wish(|w| w.switchover = Some(Ordinal(0)))
+            ),
+            (
+                "to a pod outside the pair",
+                cluster().wish(|w| w.switchover = Some(Ordinal(2)))
+            ),
+            ("nobody is protected", wanted().unprotected()),
+            ("the pod restarted", wanted().restarted(1)),
+            ("the pod is one behind", wanted().listed(1, |r| r.behind = -1)),
+            ("the pod is ahead", wanted().listed(1, |r| r.behind = 1)),
+            (
+                "the pod is not ready",
+                wanted().listed(1, |r| r.status = Status::Replicating)
+            ),
+            (
+                "the registration is of another generation",
+                wanted().listed(1, |r| r.name = RegistrationName::Strict(Ordinal(1), Gen(4)))
+            ),
+            ("the registration is gone", wanted().unregistered(1)),
+            ("the protected process is loose", wanted().loose(1, process(1))),
+            ("another process is loose", wanted().loose(2, process(2))),
+            ("the mark is not the term's", wanted().mark(1, Some(TERM.0 - 1))),
+            (
+                "statements run before it serves",
+                wanted().spec(|s| s.on_promotion = true)
+            ),
+            ("policy Never", wanted().policy(WritesWithoutSync::Never)),
+            ("MAIN is not healthy: it is a failover", wanted().crashed(0)),
+            (
+                "the pod was not seen when the epoch began",
+                wanted().record(|r| r.main.as_mut().unwrap().peers.clear())
+            ),
+            ("sleep is asked for too", wanted().wish(|w| w.hibernated = true)),
+        ]
+    );
 }
 
 #[test]
 fn a_move_is_gone_on_with_or_given_up() {
     let late = |ms| cluster().moving().record(|r| r.since = ago(ms));
-    assert_table!("switchover__a_move_is_gone_on_with_or_given_up", [
-        ("both live", cluster().moving()),
-        ("both live at the deadline", late(10_000)),
-        ("both live after the deadline: MAIN keeps its office", late(10_001)),
-        ("a longer deadline, as declared", late(10_001).spec(|s| s.drain = Duration::from_millis(10_001))),
-        ("the candidate restarted: MAIN keeps its office", cluster().restarted(1).moving()),
-        ("the candidate is silent: MAIN keeps its office", cluster().silent(1, 1).moving()),
-        ("MAIN was demoted: go on", cluster().role(0, Role::Replica).moving()),
-        ("MAIN was demoted long ago: go on", late(60_000).role(0, Role::Replica)),
-        ("MAIN died: it is a failover", cluster().crashed(0).moving()),
-        ("MAIN restarted: it is a failover", cluster().restarted(0).moving()),
-        ("the candidate serves as MAIN already", cluster().role(0, Role::Replica).role(1, Role::Main).moving()),
-        ("MAIN was demoted and the candidate is silent", cluster().role(0, Role::Replica).silent(1, 3).moving()),
-        ("MAIN was demoted and the candidate is gone", cluster().role(0, Role::Replica).crashed(1).moving()),
-        ("both are gone", cluster().crashed(0).crashed(1).moving()),
-        ("somebody took MAIN out of the record", cluster().moving().record(|r| r.main = None)),
-        ("a loose process that ended is forgotten", cluster().moving().loose(2, second(2))),
-    ]);
+    assert_table!(
+        "switchover__a_move_is_gone_on_with_or_given_up",
+        [
+            ("both live", cluster().moving()),
+            ("both live at the deadline", late(10_000)),
+            (
+                "both live after the deadline: MAIN keeps its office",
+                late(10_001)
+            ),
+            (
+                "a longer deadline, as declared",
+                late(10_001).spec(|s| s.drain = Duration::from_millis(10_001))
+            ),
+            (
+                "the candidate restarted: MAIN keeps its office",
+                cluster().restarted(1).moving()
+            ),
+            (
+                "the candidate is silent: MAIN keeps its office",
+                cluster().silent(1, 1).moving()
+            ),
+            (
+                "MAIN was demoted: go on",
+                cluster().role(0, Role::Replica).moving()
+            ),
+            (
+                "MAIN was demoted long ago: go on",
+                late(60_000).role(0, Role::Replica)
+            ),
+            (
+                "the candidate serves as MAIN already",
+                cluster().role(0, Role::Replica).role(1, Role::Main).moving()
+            ),
+            (
+                "MAIN was demoted and the candidate is silent",
+                cluster().role(0, Role::Replica).silent(1, 3).moving()
+            ),
+            (
+                "MAIN was demoted and the candidate is gone",
+                cluster().role(0, Role::Replica).crashed(1).moving()
+            ),
+            ("both are gone", cluster().crashed(0).crashed(1).moving()),
+            (
+                "a loose process that ended is forgotten",
+                cluster().moving().loose(2, second(2))
+            ),
+        ]
+    );
 }

@@ -86,7 +86,10 @@ impl WriteSet {
 
     /// Does `other` have everything that `self` has?
     pub fn is_within(&self, other: &Self) -> bool {
-        self.0.iter().enumerate().all(|(i, w)| w & !other.0.get(i).copied().unwrap_or(0) == 0)
+        self.0
+            .iter()
+            .enumerate()
+            .all(|(i, w)| w & !other.0.get(i).copied().unwrap_or(0) == 0)
     }
 }
 
@@ -103,6 +106,9 @@ mod tests {
         b.insert(WriteId(3));
         assert!(b.is_within(&a) && !a.is_within(&b));
         assert_eq!(a.first_missing_in(&b), Some(WriteId(130)));
-        assert_eq!((a.len(), a.contains(WriteId(130)), a.contains(WriteId(131))), (2, true, false));
+        assert_eq!(
+            (a.len(), a.contains(WriteId(130)), a.contains(WriteId(131))),
+            (2, true, false)
+        );
     }
 }

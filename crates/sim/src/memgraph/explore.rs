@@ -5,7 +5,10 @@ use super::world::{Action, Config, Heal, State, Violation};
 use std::collections::VecDeque;
 
 /// The visited set is never iterated, so its order cannot leak into a result; it must be fast.
-#[allow(clippy::disallowed_types, reason = "looked up only, never iterated; hashed with a fixed seed")]
+#[allow(
+    clippy::disallowed_types,
+    reason = "looked up only, never iterated; hashed with a fixed seed"
+)]
 type Visited = std::collections::HashMap<u64, u32, foldhash::fast::FixedState>;
 
 /// How to search.
@@ -21,7 +24,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_states: 100_000_000, liveness: false, progress: 0 }
+        Self {
+            max_states: 100_000_000,
+            liveness: false,
+            progress: 0,
+        }
     }
 }
 
@@ -69,7 +76,9 @@ impl Tree {
     fn trace(&self, mut at: u32) -> Vec<Action> {
         let mut actions = Vec::new();
         while at != 0 {
-            let Some((parent, action)) = self.links.get(at as usize) else { break };
+            let Some((parent, action)) = self.links.get(at as usize) else {
+                break;
+            };
             actions.push(*action);
             at = *parent;
         }
@@ -185,7 +194,11 @@ impl<'a> Search<'a> {
         self.found.states += 1;
         let beyond = next.is_beyond(self.config);
         if self.options.liveness {
-            if beyond { self.marks.push(Mark::Beyond) } else { self.mark(&next) }
+            if beyond {
+                self.marks.push(Mark::Beyond)
+            } else {
+                self.mark(&next)
+            }
         }
         if beyond {
             self.found.beyond += 1;
@@ -211,10 +224,18 @@ impl<'a> Search<'a> {
         let mut healing = Healing::default();
         let mut edges = std::mem::take(&mut self.edges);
         edges.sort_unstable_by_key(|(_, to)| *to);
-        let mut heals: Vec<bool> = self.marks.iter().map(|m| matches!(m, Mark::Whole | Mark::Beyond)).collect();
+        let mut heals: Vec<bool> = self
+            .marks
+            .iter()
+            .map(|m| matches!(m, Mark::Whole | Mark::Beyond))
+            .collect();
         healing.whole = self.marks.iter().filter(|m| **m == Mark::Whole).count() as u64;
-        let mut pending: Vec<u32> =
-            heals.iter().zip(0_u32..).filter(|(h, _)| **h).map(|(_, id)| id).collect();
+        let mut pending: Vec<u32> = heals
+            .iter()
+            .zip(0_u32..)
+            .filter(|(h, _)| **h)
+            .map(|(_, id)| id)
+            .collect();
         while let Some(to) = pending.pop() {
             let start = edges.partition_point(|(_, t)| *t < to);
             for (from, _) in edges.iter().skip(start).take_while(|(_, t)| *t == to) {

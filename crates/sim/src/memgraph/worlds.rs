@@ -129,13 +129,26 @@ pub fn named(name: &str) -> Option<Entry> {
 }
 
 fn entry(row: &Row) -> Entry {
-    let Row { name, operators, gateways, writes, terms, record_writes, budget, change, liveness } = *row;
+    let Row {
+        name,
+        operators,
+        gateways,
+        writes,
+        terms,
+        record_writes,
+        budget,
+        change,
+        liveness,
+    } = *row;
     let mut config = Config {
         operators,
         gateways,
         writes,
         budget,
-        bounds: Bounds { terms, writes: record_writes },
+        bounds: Bounds {
+            terms,
+            writes: record_writes,
+        },
         ..Config::small(name)
     };
     change(&mut config);

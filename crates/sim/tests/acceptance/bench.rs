@@ -27,7 +27,11 @@ pub(super) struct Eyes {
 
 impl Eyes {
     fn timeless(&self) -> Timeless {
-        Timeless { suspect: None, late: false, turn: self.turn }
+        Timeless {
+            suspect: None,
+            late: false,
+            turn: self.turn,
+        }
     }
 }
 
@@ -37,7 +41,10 @@ impl Lens for Eyes {
     }
 
     fn contact(&self, pod: u8) -> Option<Contact> {
-        self.silent.contains(&pod).then_some(Contact::Silent { probes: 9, since: Time::ZERO })
+        self.silent.contains(&pod).then_some(Contact::Silent {
+            probes: 9,
+            since: Time::ZERO,
+        })
     }
 
     fn reported(&self, pod: u8) -> bool {
@@ -45,7 +52,11 @@ impl Lens for Eyes {
     }
 
     fn since(&self, main: u8, shown: &Shown, stuck: bool) -> Time {
-        if self.young { NOW } else { self.timeless().since(main, shown, stuck) }
+        if self.young {
+            NOW
+        } else {
+            self.timeless().since(main, shown, stuck)
+        }
     }
 
     fn heard(&self, _gateway: u8) -> Option<(Time, ProcessId)> {
@@ -121,7 +132,10 @@ impl Run {
 
     pub(super) fn eyes(&self) -> Eyes {
         let turn = self.state.record.as_ref().map_or(0, |r| r.revision.0) + 1;
-        Eyes { turn, ..self.eyes.clone() }
+        Eyes {
+            turn,
+            ..self.eyes.clone()
+        }
     }
 
     /// What happened, for a person.
@@ -163,7 +177,10 @@ impl Run {
         actions.retain(|a| !matches!(a, Action::Step(_)) && rank(*a).is_some() && !self.blocked.contains(a));
         let operators = self.state.operators.iter().zip(0_u8..);
         let able = operators.filter(|(_, op)| self.state.may_step(&self.config, *op, &eyes));
-        actions.extend(able.map(|(_, op)| Action::Step(op)).filter(|a| !self.blocked.contains(a)));
+        actions.extend(
+            able.map(|(_, op)| Action::Step(op))
+                .filter(|a| !self.blocked.contains(a)),
+        );
         actions.sort_by_key(|a| rank(*a));
         actions.into_iter().find(|action| {
             let mut copy = self.state.clone();
@@ -178,7 +195,9 @@ impl Run {
             if reached(self) {
                 return;
             }
-            let Some(action) = self.next() else { panic!("it came to rest before that\n{}", self.story()) };
+            let Some(action) = self.next() else {
+                panic!("it came to rest before that\n{}", self.story())
+            };
             self.act(action);
         }
         panic!("it never came to that\n{}", self.story());
@@ -235,11 +254,16 @@ impl Run {
 
     /// `SHOW REPLICAS` on this pod, in the words of the core.
     pub(super) fn listed(&self, main: u8) -> Vec<Registration> {
-        self.seen().answer(Ordinal(main)).and_then(|a| a.replicas.clone()).unwrap_or_default()
+        self.seen()
+            .answer(Ordinal(main))
+            .and_then(|a| a.replicas.clone())
+            .unwrap_or_default()
     }
 
     pub(super) fn registration(&self, main: u8, pod: u8) -> Option<Registration> {
-        self.listed(main).into_iter().find(|r| r.name.pod() == Ordinal(pod))
+        self.listed(main)
+            .into_iter()
+            .find(|r| r.name.pod() == Ordinal(pod))
     }
 
     /// Where this gateway sends new sessions.
@@ -248,16 +272,22 @@ impl Run {
     }
 
     pub(super) fn open(&self) -> bool {
-        self.state.record.as_ref().is_some_and(|r| r.state == Phase::Serving && r.writes == Writes::Open)
+        self.state
+            .record
+            .as_ref()
+            .is_some_and(|r| r.state == Phase::Serving && r.writes == Writes::Open)
     }
 
     pub(super) fn serves(&self, pod: u8) -> bool {
-        let serving = |r: &Record| r.state == Phase::Serving && r.main.as_ref().is_some_and(|m| m.pod == Ordinal(pod));
+        let serving =
+            |r: &Record| r.state == Phase::Serving && r.main.as_ref().is_some_and(|m| m.pod == Ordinal(pod));
         self.state.record.as_deref().is_some_and(serving)
     }
 
     pub(super) fn holds(&self, pod: u8, write: WriteId) -> bool {
-        self.state.pod(pod).is_some_and(|p| p.db.store().writes.contains(write))
+        self.state
+            .pod(pod)
+            .is_some_and(|p| p.db.store().writes.contains(write))
     }
 
     /// A client begins a write through this gateway; `None` if it is refused.
@@ -332,7 +362,9 @@ impl Run {
         at: u8,
     ) -> Result<instance::Status, instance::Error> {
         let name = in_model(named);
-        let done = self.state.with_db(main, |db, net| db.register(name, mode, instance::NodeId(at), net));
+        let done = self
+            .state
+            .with_db(main, |db, net| db.register(name, mode, instance::NodeId(at), net));
         assert!(self.state.registered(main, named), "the model names it otherwise");
         done.unwrap()
     }
@@ -341,9 +373,18 @@ impl Run {
     pub(super) fn assert_whole(&self) {
         let story = || format!("{}\n{}", describe(&self.state), self.story());
         assert!(self.state.is_whole(), "not whole: {}", story());
-        assert!(self.state.gateways.iter().all(|g| g.gate.route().is_some()), "a gateway is closed: {}", story());
+        assert!(
+            self.state.gateways.iter().all(|g| g.gate.route().is_some()),
+            "a gateway is closed: {}",
+            story()
+        );
         for pod in self.state.pods.iter().filter(|p| p.alive) {
-            assert_eq!(self.state.acked.first_missing_in(&pod.db.store().writes), None, "{}", story());
+            assert_eq!(
+                self.state.acked.first_missing_in(&pod.db.store().writes),
+                None,
+                "{}",
+                story()
+            );
         }
     }
 
@@ -353,9 +394,17 @@ impl Run {
         let main = self.state.recorded_main().expect("whole");
         for pod in 0..self.config.spec.replicas {
             let role = self.role(pod);
-            assert_eq!(role == Role::Main, pod == main, "{} is {role:?}\n{}", Ordinal(pod), self.story());
+            assert_eq!(
+                role == Role::Main,
+                pod == main,
+                "{} is {role:?}\n{}",
+                Ordinal(pod),
+                self.story()
+            );
             let mode = if pod < 2 { Mode::StrictSync } else { Mode::Async };
-            let row = self.registration(main, pod).map(|r| (r.mode, r.status, r.attached, r.behind));
+            let row = self
+                .registration(main, pod)
+                .map(|r| (r.mode, r.status, r.attached, r.behind));
             let wanted = (pod != main).then_some((mode, Status::Ready, true, 0));
             assert_eq!(row, wanted, "{}\n{}", Ordinal(pod), self.story());
         }
@@ -370,7 +419,11 @@ impl Run {
     }
 
     pub(super) fn role_commands(&self) -> Vec<Step> {
-        self.steps.iter().filter(|s| s.is_role_command()).cloned().collect()
+        self.steps
+            .iter()
+            .filter(|s| s.is_role_command())
+            .cloned()
+            .collect()
     }
 
     /// Pods that were registered, in order.
@@ -397,8 +450,11 @@ pub(super) fn touched(plan: &Plan) -> Vec<u8> {
     let pod = |s: &Step| match s {
         Step::Promote(t) | Step::Demote(t) => vec![t.pod.0],
         Step::Register { on, peer, .. } => vec![on.pod.0, peer.pod.0],
-        Step::Drop { on, .. } | Step::WriteProof { on, .. } | Step::AdvanceMark { on, .. } => vec![on.pod.0],
-        Step::ReadProof { on, .. } | Step::RunOnPromotion(on) => vec![on.pod.0],
+        Step::Drop { on, .. }
+        | Step::WriteProof { on, .. }
+        | Step::AdvanceMark { on, .. }
+        | Step::ReadProof { on, .. }
+        | Step::RunOnPromotion(on) => vec![on.pod.0],
         _ => Vec::new(),
     };
     plan.steps.iter().flat_map(|p| pod(&p.step)).collect()

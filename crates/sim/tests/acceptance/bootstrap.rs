@@ -9,7 +9,7 @@ use mainstay_core::memgraph::reason::Why;
 use mainstay_core::memgraph::record::Writes;
 use mainstay_core::memgraph::spec::WritesWithoutSync;
 use sim::memgraph::instance::{self, Role};
-use sim::memgraph::world::Action;
+use sim::memgraph::world::{Action, Look};
 
 const REPLICAS_NAME: RegistrationName = RegistrationName::Async(Ordinal(1));
 
@@ -56,7 +56,11 @@ fn b2_two_mains_of_which_any_holds_data_get_no_command_and_no_open_gateway() {
         }
         run.assert_waits(Rule::Bootstrap, Why::UnknownState);
         run.quiet();
-        assert_eq!((run.looks, run.steps.len(), run.route(0)), (0, 0, None), "data on {with_data:?}");
+        assert_eq!(
+            (run.looks, run.steps.len(), run.route(0)),
+            (0, 0, None),
+            "data on {with_data:?}"
+        );
         assert_eq!((run.roles()[0], run.roles()[1]), (Role::Main, Role::Main));
     }
 }
@@ -75,7 +79,10 @@ fn b3_a_main_without_a_record_is_adopted_and_its_replica_repaired_before_writes_
         ("not registered", None),
         ("registered ASYNC", Some(instance::Mode::Async)),
         ("registered SYNC", Some(instance::Mode::Sync)),
-        ("registered STRICT_SYNC under a foreign name", Some(instance::Mode::StrictSync)),
+        (
+            "registered STRICT_SYNC under a foreign name",
+            Some(instance::Mode::StrictSync),
+        ),
     ];
     for (what, mode) in states {
         // Policy `Never` is the scenario's letter; the default opens at once, as the cluster was open before.
@@ -87,13 +94,21 @@ fn b3_a_main_without_a_record_is_adopted_and_its_replica_repaired_before_writes_
         assert_eq!(run.record().main.as_ref().unwrap().pod, Ordinal(0), "{what}");
         run.until(Run::open);
         let row = run.registration(0, 1).unwrap();
-        assert_eq!((row.mode, row.status), (Mode::StrictSync, Status::Ready), "{what}: {}", run.story());
+        assert_eq!(
+            (row.mode, row.status),
+            (Mode::StrictSync, Status::Ready),
+            "{what}: {}",
+            run.story()
+        );
         assert_eq!(run.record().sync.map(|s| s.name), Some(row.name), "{what}");
         run.quiet();
         run.assert_complete();
         // A new epoch on the same MAIN (R25) is demote and promote; nobody else is ever promoted.
         let on_main = |s: &Step| matches!(s, Step::Promote(t) | Step::Demote(t) if t.pod == Ordinal(0));
-        assert!(run.role_commands().iter().all(on_main), "{what}: an adopted MAIN keeps its office");
+        assert!(
+            run.role_commands().iter().all(on_main),
+            "{what}: an adopted MAIN keeps its office"
+        );
     }
 }
 
@@ -105,6 +120,29 @@ fn b3_by_default_an_adopted_main_goes_on_taking_writes_while_its_replica_is_repa
     run.write_acked();
     run.quiet();
     run.assert_complete();
+}
+
+#[test]
+fn b3_a_main_that_lacks_what_the_replica_holds_is_not_adopted() {
+    let mut run = Run::protected(three_pods());
+    run.write_acked();
+    run.quiet();
+    // pod-1 served a term that pod-0 never saw; then the record is lost, and pod-0 is the only MAIN.
+    run.eyes.silent = vec![0];
+    run.act(Action::Observe(0, Look::Plain));
+    run.until(|run| run.serves(1));
+    run.write_acked();
+    run.all([Action::Crash(1), Action::Start(1)]);
+    run.eyes.silent.clear();
+    run.state.record = None;
+    run.forget();
+    assert_eq!((run.role(0), run.role(1)), (Role::Main, Role::Replica));
+    for (remembered, rule) in [(run.state.status_term, Rule::RecordLost), (None, Rule::Bootstrap)] {
+        run.state.status_term = remembered;
+        run.assert_waits(rule, Why::UnknownState);
+        run.quiet();
+        assert_eq!(run.steps, []);
+    }
 }
 
 #[test]
@@ -121,7 +159,11 @@ fn b4_two_replicas_with_data_are_left_alone_until_somebody_says_which_is_main() 
     run.forget();
     run.assert_waits(Rule::Bootstrap, Why::UnknownState);
     run.quiet();
-    assert_eq!((run.looks, run.steps.len()), (0, 0), "no exit, no mutation, only a look again");
+    assert_eq!(
+        (run.looks, run.steps.len()),
+        (0, 0),
+        "no exit, no mutation, only a look again"
+    );
     assert_eq!(run.roles(), [Role::Replica; 3]);
     run.promote_by_hand(0);
     run.quiet();
@@ -141,7 +183,9 @@ fn b4_a_pod_that_does_not_answer_during_discovery_is_waited_for() {
     // It answers, but a question that needs a transaction fails.
     run.eyes.silent.clear();
     let mut seen = run.seen();
-    let Contact::Answered(answer) = &mut seen.pods[1].contact else { panic!("it answers") };
+    let Contact::Answered(answer) = &mut seen.pods[1].contact else {
+        panic!("it answers")
+    };
     answer.data = None;
     let plan = run.plan_for(&seen);
     assert_eq!(plan.steps, []);
@@ -154,7 +198,10 @@ fn b4_a_pod_that_does_not_answer_during_discovery_is_waited_for() {
 fn b5_a_replica_in_recovery_at_the_first_look_is_waited_for() {
     let mut run = unrecorded_main(WritesWithoutSync::default());
     run.blocked = vec![Action::Tend(0, 1), Action::Tend(0, 2)];
-    run.until(|run| run.registration(0, 1).is_some_and(|r| r.status == Status::Recovery));
+    run.until(|run| {
+        run.registration(0, 1)
+            .is_some_and(|r| r.status == Status::Recovery)
+    });
     run.quiet();
     let row = run.registration(0, 1).unwrap();
     assert_eq!((row.mode, row.status), (Mode::Async, Status::Recovery));
@@ -178,7 +225,12 @@ fn b7_a_pod_without_an_address_is_never_named_in_a_command() {
             entry.contact = Contact::Unknown;
             entry.replication_port_open = None;
             let plan = run.plan_for(&seen);
-            assert!(!touched(&plan).contains(&pod), "{} has no address: {:?}", Ordinal(pod), plan.steps);
+            assert!(
+                !touched(&plan).contains(&pod),
+                "{} has no address: {:?}",
+                Ordinal(pod),
+                plan.steps
+            );
             looks += 1;
         }
         run.act(action);
@@ -196,7 +248,12 @@ fn b7_a_pod_that_lost_its_address_after_it_answered_is_not_registered() {
             seen.pods[usize::from(pod)].object.as_mut().unwrap().addressed = false;
             let peer = |s: &Step| matches!(s, Step::Register { peer, .. } if peer.pod == Ordinal(pod));
             let plan = run.plan_for(&seen);
-            assert!(!plan.steps.iter().any(|p| peer(&p.step)), "{:?}\n{}", plan.steps, run.story());
+            assert!(
+                !plan.steps.iter().any(|p| peer(&p.step)),
+                "{:?}\n{}",
+                plan.steps,
+                run.story()
+            );
         }
         run.act(action);
     }

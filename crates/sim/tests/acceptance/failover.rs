@@ -30,9 +30,16 @@ fn f1_when_main_is_killed_the_first_look_fails_over_and_no_acknowledged_write_is
     run.until(|run| run.route(0) == Some(1));
     // 3 s of detection are probes before this look; promotion is the first command after the record.
     assert_eq!(run.looks, 1, "{}", run.story());
-    let commands: Vec<_> = run.steps.iter().filter(|s| !matches!(s, Step::AwaitFence { .. })).collect();
+    let commands: Vec<_> = run
+        .steps
+        .iter()
+        .filter(|s| !matches!(s, Step::AwaitFence { .. }))
+        .collect();
     assert!(matches!(commands[0], Step::WriteRecord(_)), "{commands:?}");
-    assert!(matches!(commands[1], Step::Promote(t) if t.pod == Ordinal(1)), "{commands:?}");
+    assert!(
+        matches!(commands[1], Step::Promote(t) if t.pod == Ordinal(1)),
+        "{commands:?}"
+    );
     assert_eq!(commands.len(), 4, "record, promote, mark, record: {commands:?}");
     run.write_acked();
     run.blocked.clear();
@@ -45,8 +52,15 @@ fn f1_when_main_is_killed_the_first_look_fails_over_and_no_acknowledged_write_is
 /// MAIN hangs: it answers nobody and does nothing, and its connections stay open.
 fn hang_main(run: &mut Run) {
     run.eyes.silent = vec![0];
-    let stands = [Action::CommitLocally(0), Action::Finalize(0), Action::Acknowledge(0)];
-    run.blocked = stands.into_iter().chain([1, 2].map(|pod| Action::Tend(0, pod))).collect();
+    let stands = [
+        Action::CommitLocally(0),
+        Action::Finalize(0),
+        Action::Acknowledge(0),
+    ];
+    run.blocked = stands
+        .into_iter()
+        .chain([1, 2].map(|pod| Action::Tend(0, pod)))
+        .collect();
 }
 
 fn main_goes_on(run: &mut Run) {
@@ -59,11 +73,19 @@ fn f3_a_main_that_hangs_is_replaced_and_demoted_when_it_goes_on() {
     let mut run = with_writes(three_pods());
     hang_main(&mut run);
     run.until(|run| run.route(0) == Some(1));
-    assert_eq!(run.looks, 1, "the probes' time-outs are before this look\n{}", run.story());
+    assert_eq!(
+        run.looks,
+        1,
+        "the probes' time-outs are before this look\n{}",
+        run.story()
+    );
     assert_eq!(run.role(0), Role::Main, "nobody could demote it");
     run.write_acked();
     main_goes_on(&mut run);
-    assert!(!run.write_directly(0), "its STRICT_SYNC replica is MAIN now and votes no");
+    assert!(
+        !run.write_directly(0),
+        "its STRICT_SYNC replica is MAIN now and votes no"
+    );
     run.until(|run| run.role(0) == Role::Replica);
     run.quiet();
     run.assert_complete();
@@ -83,7 +105,11 @@ fn f3_a_commit_that_hung_with_main_is_never_acknowledged_afterwards() {
         main_goes_on(&mut run);
         run.quiet();
         run.assert_complete();
-        assert!(!run.state.acked.contains(write), "stage {stages}\n{}", run.story());
+        assert!(
+            !run.state.acked.contains(write),
+            "stage {stages}\n{}",
+            run.story()
+        );
         let copies = (0..3).filter(|pod| run.holds(*pod, write)).count();
         assert_eq!(copies, 0, "stage {stages}\n{}", run.story());
     }
@@ -110,16 +136,29 @@ fn f4_a_main_that_only_we_cannot_reach_commits_nothing_after_the_promotion() {
         let mut run = with_writes(config);
         run.all([Action::Read(1), Action::Connect(1)]);
         run.begin_write(0).unwrap();
-        run.all([Action::CommitLocally(0), Action::Finalize(0)].into_iter().take(stage));
+        run.all(
+            [Action::CommitLocally(0), Action::Finalize(0)]
+                .into_iter()
+                .take(stage),
+        );
         let acked = run.state.acked.len();
         run.eyes.silent = vec![0];
         run.act(Action::Observe(0, Look::Plain));
         run.until(|run| run.role(1) == Role::Main);
-        assert!(run.state.gateways.iter().all(|g| g.session.is_none()), "every client of the old MAIN is cut");
+        assert!(
+            run.state.gateways.iter().all(|g| g.session.is_none()),
+            "every client of the old MAIN is cut"
+        );
         assert_eq!(run.write_on_session(1), None);
         run.quiet();
-        assert!(!run.write_directly(0), "it is cut off by its own STRICT_SYNC replica");
-        assert!(run.state.acked.len() <= acked + 1, "at most the write that was under way");
+        assert!(
+            !run.write_directly(0),
+            "it is cut off by its own STRICT_SYNC replica"
+        );
+        assert!(
+            run.state.acked.len() <= acked + 1,
+            "at most the write that was under way"
+        );
         run.eyes.silent.clear();
         run.quiet();
         run.assert_complete();
@@ -142,7 +181,12 @@ fn spoil_async(run: &mut Run, status: Option<Status>) {
             run.all([Action::Heal(0, 1), Action::Tend(0, 1)]);
         }
         Some(Status::Recovery) => {
-            run.all([Action::HandDrop(0, 2), Action::Crash(2), Action::LoseVolume(2), Action::Start(2)]);
+            run.all([
+                Action::HandDrop(0, 2),
+                Action::Crash(2),
+                Action::LoseVolume(2),
+                Action::Start(2),
+            ]);
             run.blocked = vec![Action::Tend(0, 2)];
             run.quiet();
         }
@@ -164,11 +208,19 @@ fn spoil_async(run: &mut Run, status: Option<Status>) {
 #[test]
 fn f6_no_state_of_the_async_replica_keeps_failover_back() {
     use Status::{Diverged, Invalid, Ready, Recovery, Replicating};
-    for status in [Some(Ready), Some(Invalid), Some(Replicating), Some(Recovery), Some(Diverged), None] {
+    for status in [
+        Some(Ready),
+        Some(Invalid),
+        Some(Replicating),
+        Some(Recovery),
+        Some(Diverged),
+        None,
+    ] {
         let mut run = with_writes(three_pods());
         spoil_async(&mut run, status);
         run.forget();
-        run.blocked.extend([Action::Start(0), Action::Start(2), Action::Heal(0, 2)]);
+        run.blocked
+            .extend([Action::Start(0), Action::Start(2), Action::Heal(0, 2)]);
         run.act(Action::Crash(0));
         assert_eq!(promotes(&run.plan()), [1], "{status:?}");
         run.until(|run| run.route(0) == Some(1));
@@ -194,7 +246,11 @@ fn f7_without_a_proven_replica_nobody_is_promoted_and_the_old_main_is_awaited() 
     run.assert_waits(Rule::Stuck, Why::NobodyEntitled { awaited: Ordinal(0) });
     run.quiet();
     assert_eq!(run.steps, []);
-    assert_eq!(run.write(), None, "a gateway gets no session with a MAIN that does not answer");
+    assert_eq!(
+        run.write(),
+        None,
+        "a gateway gets no session with a MAIN that does not answer"
+    );
     // Differs from the scenario: the replica alone is not enough, because another process of it was proven.
     run.blocked = vec![Action::Start(0)];
     run.quiet();
@@ -253,7 +309,10 @@ fn f8_an_override_makes_the_named_pod_main_and_says_so() {
     assert_eq!(run.role(1), Role::Replica);
     run.act(Action::Override(1));
     let why = run.plan().reasons[0].clone();
-    assert_eq!((why.rule, why.why), (Rule::Override, Why::Overridden { pod: Ordinal(1) }));
+    assert_eq!(
+        (why.rule, why.why),
+        (Rule::Override, Why::Overridden { pod: Ordinal(1) })
+    );
     run.until(|run| run.route(0) == Some(1));
     let fence = |s: &Step| matches!(s, Step::AwaitFence { .. });
     assert!(run.steps.iter().any(fence), "only the fence is not negotiable");
@@ -294,7 +353,10 @@ fn f14_with_policy_never_writes_stay_closed_until_the_pair_is_protected_again() 
     // pod outside of it is never safe).
     let mut run = after_failover(WritesWithoutSync::Never);
     assert_eq!((run.record().writes, run.route(0)), (Writes::Closed, None));
-    assert!(run.registration(1, 2).is_some_and(|r| r.status == Status::Ready), "the ASYNC pod follows");
+    assert!(
+        run.registration(1, 2).is_some_and(|r| r.status == Status::Ready),
+        "the ASYNC pod follows"
+    );
     run.blocked.clear();
     run.until(Run::open);
     assert!(run.record().sync.is_some(), "opened by the proof");
@@ -325,8 +387,15 @@ fn f17_nobody_is_sent_to_the_pod_under_promotion_and_no_replica_takes_a_write() 
     while let Some(action) = run.next() {
         run.act(action);
         if run.record().state != Phase::Serving {
-            let seen = (run.state.gateways[0].gate.term(), run.state.gateways[0].gate.route());
-            assert!(seen.0 < run.record().term || seen.1.is_none(), "{seen:?}\n{}", run.story());
+            let seen = (
+                run.state.gateways[0].gate.term(),
+                run.state.gateways[0].gate.route(),
+            );
+            assert!(
+                seen.0 < run.record().term || seen.1.is_none(),
+                "{seen:?}\n{}",
+                run.story()
+            );
             moments += 1;
         }
         for pod in (0..3).filter(|p| run.role(*p) == Role::Replica) {

@@ -42,7 +42,8 @@ fn api_outage_after(steps: usize) -> Option<usize> {
     run.next()?;
     election.reachable = false;
     let (start, before) = (election.now, run.steps.len());
-    run.blocked.extend([Action::Read(0), Action::Observe(0, Look::Plain)]);
+    run.blocked
+        .extend([Action::Read(0), Action::Observe(0, Look::Plain)]);
     let mut last = start;
     while election.now < start + 20_000 {
         election.run(1_000);
@@ -76,7 +77,10 @@ fn l1_a_leader_that_loses_the_api_at_any_step_of_a_failover_stops_and_the_next_o
     let done: Vec<usize> = (0..).map_while(api_outage_after).collect();
     println!("{} outages, steps still done in each: {done:?}", done.len());
     assert!(done.len() >= 10, "{done:?}");
-    assert!(done.iter().any(|n| *n > 0), "a command that needs no record goes on while the lease lasts");
+    assert!(
+        done.iter().any(|n| *n > 0),
+        "a command that needs no record goes on while the lease lasts"
+    );
 }
 
 #[test]
@@ -101,7 +105,11 @@ fn l3_a_new_leader_opens_the_gateway_with_its_first_look_wherever_the_old_one_st
             let mut copy = run.clone();
             copy.act(Action::Die(0));
             copy.forget();
-            copy.blocked = vec![Action::Observe(0, Look::Plain), Action::Start(0), Action::Start(2)];
+            copy.blocked = vec![
+                Action::Observe(0, Look::Plain),
+                Action::Start(0),
+                Action::Start(2),
+            ];
             copy.until(|run| run.route(0) == Some(1));
             assert_eq!(copy.looks, 1, "{}", copy.story());
             copy.write_acked();
@@ -150,7 +158,12 @@ fn assert_record_before_roles(run: &Run, plan: &Plan) {
     let record = plan.steps.iter().position(|p| p.step.record().is_some());
     let role = plan.steps.iter().position(|p| p.step.is_role_command());
     if let Some(role) = role {
-        assert!(record.is_some_and(|at| at < role), "{:?}\n{}", plan.steps, run.story());
+        assert!(
+            record.is_some_and(|at| at < role),
+            "{:?}\n{}",
+            plan.steps,
+            run.story()
+        );
     }
 }
 
@@ -168,7 +181,12 @@ fn l6_every_role_command_follows_a_write_of_the_record_in_the_same_turn() {
         run
     };
     let mut run = walk(Run::fresh(three_pods()));
-    for trouble in [Action::Crash(1), Action::Crash(0), Action::Crash(2), Action::HandDrop(0, 1)] {
+    for trouble in [
+        Action::Crash(1),
+        Action::Crash(0),
+        Action::Crash(2),
+        Action::HandDrop(0, 1),
+    ] {
         run.act(trouble);
         run = walk(run);
     }
@@ -188,34 +206,61 @@ fn l7_a_pod_whose_object_is_gone_from_the_cache_stays_main_while_it_answers() {
     let run = served();
     let mut seen = run.seen();
     seen.pods[0].object = None;
-    assert_eq!(promotes(&run.plan_for(&seen)), NOBODY, "a missing object is not a dead process");
+    assert_eq!(
+        promotes(&run.plan_for(&seen)),
+        NOBODY,
+        "a missing object is not a dead process"
+    );
     // It does not answer either: then it is replaced, but its death is not taken for granted.
-    seen.pods[0].contact = Contact::Silent { probes: 9, since: Time::ZERO };
+    seen.pods[0].contact = Contact::Silent {
+        probes: 9,
+        since: Time::ZERO,
+    };
     let plan = run.plan_for(&seen);
     assert_eq!(promotes(&plan), [1]);
     let old = process(0, run.state.pods[0].run);
     let fence = |s: &Step| matches!(s, Step::AwaitFence { old: t, .. } if t.process == old);
     let fence = plan.steps.iter().position(|p| fence(&p.step)).unwrap();
-    let promote = plan.steps.iter().position(|p| matches!(p.step, Step::Promote(_))).unwrap();
+    let promote = plan
+        .steps
+        .iter()
+        .position(|p| matches!(p.step, Step::Promote(_)))
+        .unwrap();
     assert!(fence < promote);
-    assert!(!mainstay_core::memgraph::turn::awaited(&plan.steps[fence].step, &seen), "gateways must confirm");
+    assert!(
+        !mainstay_core::memgraph::turn::awaited(&plan.steps[fence].step, &seen),
+        "gateways must confirm"
+    );
 }
 
 #[test]
 fn l7_protection_belongs_to_a_process_not_to_a_name() {
     let run = served();
     let dead = |seen: &mut mainstay_core::memgraph::observed::Observed| {
-        seen.pods[0].contact = Contact::Refused { times: 2, since: Time::ZERO };
+        seen.pods[0].contact = Contact::Refused {
+            times: 2,
+            since: Time::ZERO,
+        };
     };
     let mut seen = run.seen();
     dead(&mut seen);
-    assert_eq!(promotes(&run.plan_for(&seen)), [1], "the very process that was proven");
+    assert_eq!(
+        promotes(&run.plan_for(&seen)),
+        [1],
+        "the very process that was proven"
+    );
     // The same pod, recreated: another uid and another process answer under the old name.
     let object = seen.pods[1].object.as_mut().unwrap();
     (object.uid, object.running) = (PodUid(4711), Some(ProcessId(4711)));
-    let Contact::Answered(answer) = &mut seen.pods[1].contact else { panic!("it answers") };
+    let Contact::Answered(answer) = &mut seen.pods[1].contact else {
+        panic!("it answers")
+    };
     answer.process = ProcessId(4711);
-    assert_eq!(promotes(&run.plan_for(&seen)), NOBODY, "a new process was never proven");
+    assert_eq!(
+        promotes(&run.plan_for(&seen)),
+        NOBODY,
+        "a new process was never proven"
+    );
 }
 
 #[test]
@@ -226,8 +271,15 @@ fn l7_an_old_object_of_a_pod_does_not_speak_for_the_process_that_answers() {
     // The cache still shows the pod as it was; the database that answers is another process.
     let mut seen = run.seen();
     seen.pods[1].object = old;
-    seen.pods[0].contact = Contact::Refused { times: 2, since: Time::ZERO };
-    assert_eq!(promotes(&run.plan_for(&seen)), NOBODY, "the answer is the stronger evidence");
+    seen.pods[0].contact = Contact::Refused {
+        times: 2,
+        since: Time::ZERO,
+    };
+    assert_eq!(
+        promotes(&run.plan_for(&seen)),
+        NOBODY,
+        "the answer is the stronger evidence"
+    );
 }
 
 #[test]

@@ -34,7 +34,10 @@ impl Election {
         let mut election = Self {
             now: 0,
             reachable: true,
-            stored: StoredLease { version: version(1), lease },
+            stored: StoredLease {
+                version: version(1),
+                lease,
+            },
             candidates: vec![candidate("op-0"), candidate("op-1")],
         };
         election.run(5_000);
@@ -49,7 +52,11 @@ impl Election {
             for n in 0..self.candidates.len() {
                 self.tick(n);
             }
-            assert!(self.leaders(Duration::ZERO).len() <= 1, "two leaders at {} ms", self.now);
+            assert!(
+                self.leaders(Duration::ZERO).len() <= 1,
+                "two leaders at {} ms",
+                self.now
+            );
         }
     }
 
@@ -70,7 +77,10 @@ impl Election {
             Action::Read => Answer::Read(self.stored.clone()),
             Action::Replace { version: seen, lease } if seen == self.stored.version => {
                 let count: u64 = seen.resource_version.0.parse().unwrap();
-                self.stored = StoredLease { version: version(count + 1), lease };
+                self.stored = StoredLease {
+                    version: version(count + 1),
+                    lease,
+                };
                 Answer::Accepted(self.stored.version.clone())
             }
             Action::Create(_) | Action::Replace { .. } => Answer::Conflict,
@@ -80,9 +90,14 @@ impl Election {
     /// Who may begin a step that takes this long.
     fn leaders(&self, step: Duration) -> Vec<u8> {
         let permitted = |c: &Candidate| {
-            c.leadership().is_some_and(|l| l.permits(Time(self.now), Time(WALL + self.now), step).is_ok())
+            c.leadership()
+                .is_some_and(|l| l.permits(Time(self.now), Time(WALL + self.now), step).is_ok())
         };
-        (0_u8..).zip(&self.candidates).filter(|(_, c)| permitted(c)).map(|(n, _)| n).collect()
+        (0_u8..)
+            .zip(&self.candidates)
+            .filter(|(_, c)| permitted(c))
+            .map(|(n, _)| n)
+            .collect()
     }
 
     pub(super) fn leader(&self) -> Option<u8> {
@@ -105,7 +120,10 @@ impl Election {
 }
 
 fn version(count: u64) -> LeaseVersion {
-    LeaseVersion { uid: LeaseUid("lease".to_owned()), resource_version: ResourceVersion(count.to_string()) }
+    LeaseVersion {
+        uid: LeaseUid("lease".to_owned()),
+        resource_version: ResourceVersion(count.to_string()),
+    }
 }
 
 fn outage(ms: u64) {
@@ -123,8 +141,14 @@ fn outage(ms: u64) {
             }
         }
         let acted = Duration::from_millis(last - start);
-        assert!(acted <= timing.renew_deadline() && acted < timing.duration(), "acted for {acted:?}");
-        assert!(acted >= Duration::from_secs(5), "a leader does not give up at the first lost answer");
+        assert!(
+            acted <= timing.renew_deadline() && acted < timing.duration(),
+            "acted for {acted:?}"
+        );
+        assert!(
+            acted >= Duration::from_secs(5),
+            "a leader does not give up at the first lost answer"
+        );
         election.reachable = true;
         let took = election.ms_until_leader();
         assert!(took <= 5_000, "a leader {took} ms after the outage");

@@ -91,7 +91,11 @@ fn r5_an_extra_main_that_took_a_write_of_its_own_is_reset_not_followed() {
     run.quiet();
     run.assert_complete();
     assert_eq!(run.role(0), Role::Main);
-    assert!(run.steps.iter().any(|s| matches!(s, Step::WriteMarker { target, .. } if target.pod == Ordinal(1))));
+    assert!(
+        run.steps
+            .iter()
+            .any(|s| matches!(s, Step::WriteMarker { target, .. } if target.pod == Ordinal(1)))
+    );
 }
 
 #[test]
@@ -104,7 +108,12 @@ fn r6_the_async_pod_follows_the_new_main_although_the_old_mains_node_is_lost() {
     run.until(|run| run.serves(1));
     let begun = run.looks;
     run.until(|run| run.registration(1, 2).is_some_and(|r| r.status == Status::Ready));
-    assert!(run.looks <= begun + 1, "{} looks\n{}", run.looks - begun, run.story());
+    assert!(
+        run.looks <= begun + 1,
+        "{} looks\n{}",
+        run.looks - begun,
+        run.story()
+    );
     run.write_acked();
     run.quiet();
     assert!(run.state.acked.is_within(&run.state.pods[2].db.store().writes));
@@ -121,7 +130,11 @@ fn r7_a_pod_that_comes_back_elsewhere_keeps_its_registration_by_name() {
     assert_eq!(run.registration(0, 2).unwrap().status, Status::Invalid);
     run.quiet();
     run.assert_complete();
-    assert_eq!((run.registered_pods(), run.dropped_pods()), (vec![], vec![]), "MAIN finds it by itself");
+    assert_eq!(
+        (run.registered_pods(), run.dropped_pods()),
+        (vec![], vec![]),
+        "MAIN finds it by itself"
+    );
 }
 
 #[test]
@@ -143,9 +156,18 @@ fn r8_pods_join_and_leave_and_later_registrations_still_work() {
     };
     scale(&mut run, 3);
     run.write_acked();
-    for (to, joined, left) in [(5, vec![3, 4], vec![]), (3, vec![], vec![3, 4]), (4, vec![3], vec![])] {
+    for (to, joined, left) in [
+        (5, vec![3, 4], vec![]),
+        (3, vec![], vec![3, 4]),
+        (4, vec![3], vec![]),
+    ] {
         scale(&mut run, to);
-        assert_eq!((run.registered_pods(), run.dropped_pods()), (joined, left), "to {to}\n{}", run.story());
+        assert_eq!(
+            (run.registered_pods(), run.dropped_pods()),
+            (joined, left),
+            "to {to}\n{}",
+            run.story()
+        );
         assert_eq!(run.listed(0).len(), usize::from(to) - 1);
         assert_eq!(run.role_commands(), [], "the pair is not touched");
         run.write_acked();
@@ -156,7 +178,12 @@ fn r8_pods_join_and_leave_and_later_registrations_still_work() {
 fn never_registered_while_terminating(pod: u8) {
     let mut run = Run::fresh(three_pods());
     let mut looks = 0;
-    for trouble in [None, Some(Action::Crash(1)), Some(Action::Crash(0)), Some(Action::Crash(2))] {
+    for trouble in [
+        None,
+        Some(Action::Crash(1)),
+        Some(Action::Crash(0)),
+        Some(Action::Crash(2)),
+    ] {
         run.all(trouble);
         while let Some(action) = run.next() {
             let mut seen = run.seen();
@@ -165,7 +192,12 @@ fn never_registered_while_terminating(pod: u8) {
             }
             let plan = run.plan_for(&seen);
             let joins = |s: &Step| matches!(s, Step::Register { peer, .. } if peer.pod == Ordinal(pod));
-            assert!(!plan.steps.iter().any(|p| joins(&p.step)), "{:?}\n{}", plan.steps, run.story());
+            assert!(
+                !plan.steps.iter().any(|p| joins(&p.step)),
+                "{:?}\n{}",
+                plan.steps,
+                run.story()
+            );
             looks += 1;
             run.act(action);
         }
@@ -194,7 +226,10 @@ fn r12_a_terminating_replica_keeps_its_registration_and_blocks_nobody() {
     run.act(Action::HandDrop(0, 1));
     let mut seen = run.seen();
     seen.pods[2].object.as_mut().unwrap().terminating = true;
-    assert!(matches!(run.plan_for(&seen).steps[0].step, Step::WriteRecord(_)), "R17 is not delayed");
+    assert!(
+        matches!(run.plan_for(&seen).steps[0].step, Step::WriteRecord(_)),
+        "R17 is not delayed"
+    );
 }
 
 #[test]

@@ -74,6 +74,52 @@ pub enum Action {
 }
 
 impl Action {
+    /// Everything that can be said of a world with up to five pods, three gateways and three operators.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let looks = [Look::Plain, Look::Suspect, Look::Late, Look::Switchover];
+        let few = (0..3_u8).flat_map(move |n| {
+            let observed = looks.map(move |look| Self::Observe(n, look));
+            observed.into_iter().chain([
+                Self::Step(n),
+                Self::StepLate(n),
+                Self::Proceed(n),
+                Self::Die(n),
+                Self::Execute(n),
+                Self::Read(n),
+                Self::Connect(n),
+                Self::Write(n),
+            ])
+        });
+        let pods = (0..5_u8).flat_map(|n| {
+            [
+                Self::CommitLocally(n),
+                Self::Finalize(n),
+                Self::Acknowledge(n),
+                Self::Crash(n),
+                Self::PowerLoss(n),
+                Self::Start(n),
+                Self::LoseVolume(n),
+                Self::Override(n),
+                Self::Repair(n),
+                Self::Snapshot(n),
+            ]
+        });
+        let pairs = (0..5_u8).flat_map(|a| {
+            (0..5_u8).flat_map(move |b| {
+                [
+                    Self::Tend(a, b),
+                    Self::Empty(a, b),
+                    Self::Cut(a, b),
+                    Self::Heal(a, b),
+                    Self::HandDrop(a, b),
+                ]
+            })
+        });
+        few.chain(pods)
+            .chain(pairs)
+            .chain([Self::LoseRecord, Self::Sleep(true), Self::Sleep(false)])
+    }
+
     /// Is this a fault, or a wish that nobody is obliged to have?
     pub fn is_fault(self) -> bool {
         matches!(

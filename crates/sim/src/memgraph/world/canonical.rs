@@ -48,7 +48,12 @@ impl State {
         match turn.step()? {
             Step::PushRecord(_) | Step::RunOnPromotion(_) => Some(Outcome::Done),
             Step::AwaitGateways(term, revision) => self.all_read(*term, *revision).then_some(Outcome::Done),
-            Step::AwaitFence { old, start_fence, term, .. } => {
+            Step::AwaitFence {
+                old,
+                start_fence,
+                term,
+                ..
+            } => {
                 let dead = *start_fence && self.running(old.process).is_none();
                 (dead || self.all_in(*term)).then_some(Outcome::Done)
             }
@@ -56,13 +61,19 @@ impl State {
                 let target = addressee(step)?;
                 let gone = config.rules().on(Rule::R36) && self.running(target.process).is_none();
                 let retried = first.on_refusal == OnRefusal::Retry;
-                gone.then_some(if retried { Outcome::Unknown } else { Outcome::Refused })
+                gone.then_some(if retried {
+                    Outcome::Unknown
+                } else {
+                    Outcome::Refused
+                })
             }
         }
     }
 
     fn all_read(&self, term: Term, revision: Revision) -> bool {
-        self.gateways.iter().all(|g| (g.gate.term(), g.gate.revision()) >= (term, revision))
+        self.gateways
+            .iter()
+            .all(|g| (g.gate.term(), g.gate.revision()) >= (term, revision))
     }
 
     fn all_in(&self, term: Term) -> bool {
@@ -71,7 +82,12 @@ impl State {
 
     /// What nobody can ask for any more.
     fn forget(&mut self) {
-        let running: Vec<_> = self.operators.iter().flat_map(|o| &o.refused).map(|r| (r.by, r.of)).collect();
+        let running: Vec<_> = self
+            .operators
+            .iter()
+            .flat_map(|o| &o.refused)
+            .map(|r| (r.by, r.of))
+            .collect();
         let gone: Vec<_> = running
             .into_iter()
             .filter(|(by, of)| self.running(*by).is_none() || self.running(*of).is_none())
@@ -99,11 +115,14 @@ impl State {
         self.outstanding = outstanding
             .into_iter()
             .filter(|step| {
-                let Some(target) = addressee(step) else { return true };
+                let Some(target) = addressee(step) else {
+                    return true;
+                };
                 let retired = match step {
-                    Step::Drop { name: name @ RegistrationName::Strict(_, g), .. } => {
-                        g.0 < generation && !self.registered(target.pod.0, *name)
-                    }
+                    Step::Drop {
+                        name: name @ RegistrationName::Strict(_, g),
+                        ..
+                    } => g.0 < generation && !self.registered(target.pod.0, *name),
                     _ => false,
                 };
                 self.running(target.process).is_some() && !retired
@@ -112,7 +131,11 @@ impl State {
     }
 
     fn renumber(&mut self) {
-        let mut renumber = Renumber { collect: true, stamps: vec![Ts::ZERO], ..Renumber::default() };
+        let mut renumber = Renumber {
+            collect: true,
+            stamps: vec![Ts::ZERO],
+            ..Renumber::default()
+        };
         for pod in &mut self.pods {
             pod.db.visit_ids(&mut renumber);
         }
@@ -160,7 +183,11 @@ impl State {
             }
             let age = (
                 if gate.term() < term { Term(0) } else { gate.term() },
-                if gate.revision() < revision { Revision(0) } else { gate.revision() },
+                if gate.revision() < revision {
+                    Revision(0)
+                } else {
+                    gate.revision()
+                },
             );
             (age, gate.route(), session).hash(&mut hasher);
         }
@@ -169,13 +196,18 @@ impl State {
 
     /// The lowest term and revision that anybody may still ask a gateway to have confirmed.
     fn asked_of_gateways(&self) -> (Term, Revision) {
-        let now = self.record.as_ref().map_or((Term(0), Revision(0)), |r| (r.term, r.revision));
+        let now = self
+            .record
+            .as_ref()
+            .map_or((Term(0), Revision(0)), |r| (r.term, r.revision));
         let turns = self.operators.iter().filter_map(|o| o.turn.as_ref());
-        turns.flat_map(|t| t.remaining()).fold(now, |(term, revision), planned| match planned.step {
-            Step::AwaitFence { term: t, .. } => (term.min(t), revision),
-            Step::AwaitGateways(t, r) => (term.min(t), revision.min(r)),
-            _ => (term, revision),
-        })
+        turns
+            .flat_map(|t| t.remaining())
+            .fold(now, |(term, revision), planned| match planned.step {
+                Step::AwaitFence { term: t, .. } => (term.min(t), revision),
+                Step::AwaitGateways(t, r) => (term.min(t), revision.min(r)),
+                _ => (term, revision),
+            })
     }
 }
 

@@ -21,7 +21,10 @@ impl State {
             Some(Ok(Begun::Prepared | Begun::Local)) => {
                 self.next_write += 1;
                 if let Some(pod) = self.pod_mut(number) {
-                    pod.waiting = Some(Waiting { gateway: Some(gateway), write });
+                    pod.waiting = Some(Waiting {
+                        gateway: Some(gateway),
+                        write,
+                    });
                 }
                 doing.note(|| format!("w{} begins on {}", write.0, super::pod_letter(number)));
             }
@@ -49,7 +52,9 @@ impl State {
     pub(super) fn acknowledge(&mut self, doing: &mut Doing<'_>, number: u8) {
         let Some(pod) = self.pod_mut(number) else { return };
         let Ok(_) = pod.db.finish() else { return };
-        let Some(Waiting { gateway, write }) = pod.waiting.take() else { return };
+        let Some(Waiting { gateway, write }) = pod.waiting.take() else {
+            return;
+        };
         match gateway {
             Some(_) => {
                 doing.note(|| format!("w{} acknowledged", write.0));
@@ -63,7 +68,11 @@ impl State {
     pub(super) fn tend(&mut self, doing: &mut Doing<'_>, main: u8, replica: u8) {
         let before = self.false_divergence(main, replica);
         let status = self.with_db(main, |db, net| {
-            let name = db.registrations().iter().find(|r| r.peer().0 == replica && r.is_attached())?.name();
+            let name = db
+                .registrations()
+                .iter()
+                .find(|r| r.peer().0 == replica && r.is_attached())?
+                .name();
             if db.registration(name)?.has_queued() {
                 return db.deliver_async(name, net).ok();
             }
@@ -79,7 +88,11 @@ impl State {
                     let _ = db.ping(name, net);
                     let checked = db.check(name, net).ok()?;
                     let incremental = checked == Status::Recovery && !doing.config.snapshot_recovery;
-                    if incremental { db.recover(name, net).ok() } else { Some(checked) }
+                    if incremental {
+                        db.recover(name, net).ok()
+                    } else {
+                        Some(checked)
+                    }
                 }
                 Status::Recovery if doing.config.snapshot_recovery && db.snapshot().is_some() => {
                     db.recover_snapshot_finish(name, net).ok()
@@ -89,14 +102,21 @@ impl State {
         });
         doing.note(|| format!("{:?}", status.flatten()));
         if status == Some(Some(Status::Diverged)) && before && doing.config.report_false_divergence {
-            doing.violate(Violation::FalseDivergence { main: Ordinal(main), accused: Ordinal(replica) });
+            doing.violate(Violation::FalseDivergence {
+                main: Ordinal(main),
+                accused: Ordinal(replica),
+            });
         }
     }
 
     /// The first half of a snapshot recovery.
     pub(super) fn empty(&mut self, main: u8, replica: u8) {
         self.with_db(main, |db, net| {
-            let name = db.registrations().iter().find(|r| r.peer().0 == replica && r.is_attached())?.name();
+            let name = db
+                .registrations()
+                .iter()
+                .find(|r| r.peer().0 == replica && r.is_attached())?
+                .name();
             db.recover_snapshot_begin(name, net).ok()
         });
     }
@@ -104,11 +124,27 @@ impl State {
     /// The process ends. What is on its disk is what a restart will find, so the restart is done here.
     pub(super) fn end_process(&mut self, config: &Config, number: u8, power: bool) {
         let (main, epoch) = (MainId(self.fresh_id()), EpochId(self.fresh_id()));
-        let Some(pod) = self.pod_mut(number).filter(|p| p.alive) else { return };
+        let Some(pod) = self.pod_mut(number).filter(|p| p.alive) else {
+            return;
+        };
         pod.alive = false;
         pod.waiting = None;
+        let follows = pod.db.main_id();
         let stop = if power { Stop::PowerLost } else { Stop::Killed };
-        pod.db.restart(Restart { stop, init_file: config.init_file, main, epoch });
+        pod.db.restart(Restart {
+            stop,
+            init_file: config.init_file,
+            main,
+            epoch,
+        });
+        for (other, _) in self
+            .pods
+            .iter_mut()
+            .zip(0_u8..)
+            .filter(|(p, n)| *n != number && p.db.main_id() == follows)
+        {
+            other.db.connection_lost();
+        }
         for gateway in &mut self.gateways {
             if gateway.session.is_some_and(|(pod, _)| pod == number) {
                 gateway.session = None;
@@ -147,7 +183,12 @@ impl State {
         let init_file = doing.config.init_file;
         if let Some(pod) = self.pod_mut(number) {
             pod.db.wipe(epoch);
-            pod.db.restart(Restart { stop: Stop::Killed, init_file, main, epoch });
+            pod.db.restart(Restart {
+                stop: Stop::Killed,
+                init_file,
+                main,
+                epoch,
+            });
         }
     }
 
@@ -155,7 +196,13 @@ impl State {
     fn judge_wipe(&self, number: u8) -> Option<Violation> {
         let pod = self.pod(number)?;
         let pod_id = Ordinal(number);
-        let others = || self.pods.iter().zip(0_u8..).filter(move |(_, n)| *n != number).map(|(p, _)| p);
+        let others = || {
+            self.pods
+                .iter()
+                .zip(0_u8..)
+                .filter(move |(_, n)| *n != number)
+                .map(|(p, _)| p)
+        };
         let only_here = |w: &WriteId| {
             self.acked.contains(*w)
                 && pod.db.store().writes.contains(*w)
@@ -180,7 +227,12 @@ impl State {
             pod.volume += 1;
             pod.marker = None;
             pod.db.lose_volume(database(number, pod.volume), epoch, main);
-            pod.db.restart(Restart { stop: Stop::Killed, init_file: config.init_file, main, epoch });
+            pod.db.restart(Restart {
+                stop: Stop::Killed,
+                init_file: config.init_file,
+                main,
+                epoch,
+            });
         }
     }
 
@@ -195,10 +247,19 @@ impl State {
     /// A human sets a pod right by hand: the data of MAIN, and no thought of a marker.
     pub(super) fn repair(&mut self, config: &Config, number: u8) {
         self.budget.repairs = self.budget.repairs.saturating_sub(1);
-        let Some(main) = self.recorded_main().filter(|m| *m != number) else { return };
-        let Some(mut copy) = self.pod(main).map(|p| p.db.clone()) else { return };
+        let Some(main) = self.recorded_main().filter(|m| *m != number) else {
+            return;
+        };
+        let Some(mut copy) = self.pod(main).map(|p| p.db.clone()) else {
+            return;
+        };
         let (id, epoch) = (MainId(self.fresh_id()), EpochId(self.fresh_id()));
-        copy.restart(Restart { stop: Stop::Killed, init_file: config.init_file, main: id, epoch });
+        copy.restart(Restart {
+            stop: Stop::Killed,
+            init_file: config.init_file,
+            main: id,
+            epoch,
+        });
         self.end_process(config, number, false);
         if let Some(pod) = self.pod_mut(number) {
             pod.db = copy;
@@ -214,7 +275,11 @@ impl State {
     }
 
     /// Does MAIN's work on this registration change anything?
-    pub(super) fn needs_tending(&self, main: u8, r: &instance::Registration<crate::memgraph::data::Data>) -> bool {
+    pub(super) fn needs_tending(
+        &self,
+        main: u8,
+        r: &instance::Registration<crate::memgraph::data::Data>,
+    ) -> bool {
         if !r.is_attached() {
             return false;
         }
@@ -240,11 +305,15 @@ impl State {
 
     /// How far the client's commit on this pod is.
     pub(super) fn stage(&self, number: u8) -> Option<Stage> {
-        self.pod(number).filter(|p| p.alive && p.waiting.is_some())?.db.stage()
+        self.pod(number)
+            .filter(|p| p.alive && p.waiting.is_some())?
+            .db
+            .stage()
     }
 
     /// The registration under this name on this pod.
     pub fn registered(&self, main: u8, name: mainstay_core::memgraph::ids::RegistrationName) -> bool {
-        self.pod(main).is_some_and(|p| p.db.registration(model_name(name)).is_some())
+        self.pod(main)
+            .is_some_and(|p| p.db.registration(model_name(name)).is_some())
     }
 }

@@ -23,10 +23,21 @@ pub fn describe(state: &State) -> String {
         }
         let store = pod.db.store();
         let mark = store.mark.map_or_else(|| "-".to_owned(), |t| t.0.to_string());
-        let _ = write!(line, " {}:{:?} mark={mark} w={}", short(pod.process(n)), pod.db.role(), store.writes.len());
+        let _ = write!(
+            line,
+            " {}:{:?} mark={mark} w={}",
+            short(pod.process(n)),
+            pod.db.role(),
+            store.writes.len()
+        );
         for r in pod.db.registrations() {
             let zombie = if r.is_attached() { "" } else { " zombie" };
-            let _ = write!(line, " {{{} {:?}{zombie}}}", super::state::core_name(r.name()), r.status());
+            let _ = write!(
+                line,
+                " {{{} {:?}{zombie}}}",
+                super::state::core_name(r.name()),
+                r.status()
+            );
         }
         if let Some(stage) = pod.db.stage() {
             let _ = write!(line, " <{stage:?}>");

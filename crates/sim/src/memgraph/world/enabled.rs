@@ -21,7 +21,11 @@ impl State {
     }
 
     fn operator_actions(&self, config: &Config, actions: &mut Vec<Action>) {
-        let lens = Timeless { suspect: None, late: false, turn: 0 };
+        let lens = Timeless {
+            suspect: None,
+            late: false,
+            turn: 0,
+        };
         let busy = self.operators.iter().any(|o| o.turn.is_some());
         for (operator, op) in self.operators.iter().zip(0_u8..) {
             if operator.turn.is_some() {
@@ -42,7 +46,13 @@ impl State {
             actions.push(Action::Step(op));
         }
         let step = self.current_step(op);
-        let waits = matches!(step, Some(Step::AwaitFence { otherwise: FenceTimeout::Proceed, .. }));
+        let waits = matches!(
+            step,
+            Some(Step::AwaitFence {
+                otherwise: FenceTimeout::Proceed,
+                ..
+            })
+        );
         if !may && waits {
             actions.push(Action::Proceed(op));
         }
@@ -57,7 +67,10 @@ impl State {
 
     fn other_looks(&self, config: &Config, op: u8, actions: &mut Vec<Action>) {
         let Some(record) = &self.record else { return };
-        let main_alive = self.recorded_main().and_then(|m| self.pod(m)).is_some_and(|p| p.alive);
+        let main_alive = self
+            .recorded_main()
+            .and_then(|m| self.pod(m))
+            .is_some_and(|p| p.alive);
         if self.budget.suspicions > 0 && record.state == Phase::Serving && main_alive {
             actions.push(Action::Observe(op, Look::Suspect));
         }
@@ -94,33 +107,50 @@ impl State {
 
     fn database_actions(&self, config: &Config, actions: &mut Vec<Action>) {
         for (pod, n) in self.pods.iter().zip(0_u8..) {
-            match self.stage(n) {
-                Some(Stage::Prepared | Stage::Logged) => actions.push(Action::CommitLocally(n)),
-                // One phase is over with the local commit; two phases are told to the replicas first.
-                Some(Stage::Committed) if !self.two_phase(n) => actions.push(Action::Acknowledge(n)),
-                Some(Stage::Committed) if self.may_finalize(n) => actions.push(Action::Finalize(n)),
-                Some(Stage::Finalized) => actions.push(Action::Acknowledge(n)),
-                Some(Stage::Committed) | None => {}
-            }
+            actions.extend(self.commit_action(n));
             if !pod.alive {
                 if !pod.scaled_away {
                     actions.push(Action::Start(n));
                 }
                 continue;
             }
-            if pod.db.role() == Role::Main && pod.db.stage().is_none() {
-                for r in pod.db.registrations().iter().filter(|r| self.needs_tending(n, r)) {
-                    actions.push(Action::Tend(n, r.peer().0));
-                    let loads = r.status() == crate::memgraph::instance::Status::Recovery && pod.db.snapshot().is_some();
-                    if config.snapshot_recovery && loads {
-                        actions.push(Action::Empty(n, r.peer().0));
-                    }
-                }
+        }
+        for (main, replica, empties) in self.tendable(config) {
+            actions.push(Action::Tend(main, replica));
+            if empties {
+                actions.push(Action::Empty(main, replica));
             }
         }
         for (a, b) in &self.cut {
             actions.push(Action::Heal(*a, *b));
         }
+    }
+
+    /// The next step of a client's commit on this pod.
+    pub fn commit_action(&self, n: u8) -> Option<Action> {
+        match self.stage(n)? {
+            Stage::Prepared | Stage::Logged => Some(Action::CommitLocally(n)),
+            // One phase is over with the local commit; two phases are told to the replicas first.
+            Stage::Committed if !self.two_phase(n) => Some(Action::Acknowledge(n)),
+            Stage::Committed => self.may_finalize(n).then_some(Action::Finalize(n)),
+            Stage::Finalized => Some(Action::Acknowledge(n)),
+        }
+    }
+
+    /// The registrations that MAINs work on now: MAIN, replica, and whether it may be emptied first.
+    pub fn tendable(&self, config: &Config) -> Vec<(u8, u8, bool)> {
+        let mut work = Vec::new();
+        for (pod, n) in self.pods.iter().zip(0_u8..) {
+            if !pod.alive || pod.db.role() != Role::Main || pod.db.stage().is_some() {
+                continue;
+            }
+            for r in pod.db.registrations().iter().filter(|r| self.needs_tending(n, r)) {
+                let recovers = r.status() == crate::memgraph::instance::Status::Recovery;
+                let empties = config.snapshot_recovery && recovers && pod.db.snapshot().is_some();
+                work.push((n, r.peer().0, empties));
+            }
+        }
+        work
     }
 
     fn two_phase(&self, n: u8) -> bool {
@@ -131,7 +161,11 @@ impl State {
         let left = &self.budget;
         for (pod, n) in self.pods.iter().zip(0_u8..) {
             if pod.alive && left.crashes > 0 {
-                actions.push(if config.fsync { Action::Crash(n) } else { Action::PowerLoss(n) });
+                actions.push(if config.fsync {
+                    Action::Crash(n)
+                } else {
+                    Action::PowerLoss(n)
+                });
             }
             if !pod.alive && left.volumes > 0 {
                 actions.push(Action::LoseVolume(n));

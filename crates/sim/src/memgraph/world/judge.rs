@@ -1,7 +1,7 @@
 //! What must never happen, and what must always be possible.
 
 use super::config::Config;
-use super::observe::Timeless;
+use super::observe::{Lens, Timeless};
 use super::state::State;
 use crate::memgraph::data::WriteId;
 use crate::memgraph::instance::{Mode, Role, Status};
@@ -54,11 +54,18 @@ impl fmt::Display for Violation {
         match self {
             Self::Lost { write } => write!(f, "acknowledged write w{} is lost", write.0),
             Self::TwoMains => write!(f, "two pods can acknowledge writes at once"),
-            Self::WipedAcknowledged { pod } => write!(f, "the only copy of an acknowledged write was wiped on {pod}"),
+            Self::WipedAcknowledged { pod } => {
+                write!(f, "the only copy of an acknowledged write was wiped on {pod}")
+            }
             Self::WipedGoodCopy { pod } => write!(f, "a good copy was wiped on {pod}"),
-            Self::FalseDivergence { main, accused } => write!(f, "{main} calls {accused} diverged, and it is not"),
+            Self::FalseDivergence { main, accused } => {
+                write!(f, "{main} calls {accused} diverged, and it is not")
+            }
             Self::DropWhileWorking { main, replica } => {
-                write!(f, "{main} was told to drop {replica} while it had background work")
+                write!(
+                    f,
+                    "{main} was told to drop {replica} while it had background work"
+                )
             }
             Self::Invariant(text) => write!(f, "a plan broke an invariant: {text}"),
         }
@@ -105,23 +112,31 @@ impl State {
 
     /// How many pods can acknowledge a write through a gateway now.
     fn acknowledging(&self) -> usize {
-        (0..self.pods.len()).filter_map(|n| u8::try_from(n).ok()).filter(|n| self.can_acknowledge(*n)).count()
+        (0..self.pods.len())
+            .filter_map(|n| u8::try_from(n).ok())
+            .filter(|n| self.can_acknowledge(*n))
+            .count()
     }
 
     fn can_acknowledge(&self, n: u8) -> bool {
-        let Some(pod) = self.pod(n).filter(|p| p.alive && p.db.role() == Role::Main) else { return false };
+        let Some(pod) = self.pod(n).filter(|p| p.alive && p.db.role() == Role::Main) else {
+            return false;
+        };
         if pod.waiting.is_some_and(|w| w.gateway.is_some()) && pod.db.stage().is_some() {
             return true;
         }
         let session = self.gateways.iter().any(|g| g.session == Some((n, pod.run)));
-        session && pod.db.registrations().iter().all(|r| {
-            let strict = r.is_attached() && r.mode() == Mode::StrictSync;
-            !strict || (r.status() == Status::Ready && self.follows(n, r.peer().0))
-        })
+        session
+            && pod.db.registrations().iter().all(|r| {
+                let strict = r.is_attached() && r.mode() == Mode::StrictSync;
+                !strict || (r.status() == Status::Ready && self.follows(n, r.peer().0))
+            })
     }
 
     fn follows(&self, main: u8, replica: u8) -> bool {
-        let (Some(main_pod), Some(pod)) = (self.pod(main), self.pod(replica)) else { return false };
+        let (Some(main_pod), Some(pod)) = (self.pod(main), self.pod(replica)) else {
+            return false;
+        };
         pod.alive
             && !self.is_cut(main, replica)
             && pod.db.role() == Role::Replica
@@ -139,8 +154,12 @@ impl State {
     /// Serving, protected, writes open.
     pub fn is_whole(&self) -> bool {
         let Some(record) = &self.record else { return false };
-        let (Some(main), Some(sync)) = (&record.main, record.sync) else { return false };
-        let serves = self.running(main.process).is_some_and(|(_, p)| p.db.role() == Role::Main);
+        let (Some(main), Some(sync)) = (&record.main, record.sync) else {
+            return false;
+        };
+        let serves = self
+            .running(main.process)
+            .is_some_and(|(_, p)| p.db.role() == Role::Main);
         let stands = self.running(sync.process).is_some()
             && self.follows(main.pod.0, sync.pod.0)
             && self.registered(main.pod.0, sync.name);
@@ -149,9 +168,18 @@ impl State {
 
     /// Does an operator that looks now say what a human must decide?
     fn asks_human(&self, config: &Config) -> Option<String> {
-        let lens = Timeless { suspect: None, late: true, turn: 0 };
-        let seen = self.observe(config, 0, &lens, None);
-        let plan = decide(self.record.as_deref(), &seen, super::Lens::now(&lens));
+        let lens = Timeless {
+            suspect: None,
+            late: true,
+            turn: 0,
+        };
+        self.asks_human_through(config, 0, &lens)
+    }
+
+    /// The same, as this operator sees it.
+    pub fn asks_human_through(&self, config: &Config, op: usize, lens: &impl Lens) -> Option<String> {
+        let seen = self.observe(config, op, lens, None);
+        let plan = decide(self.record.as_deref(), &seen, lens.now());
         if !plan.steps.is_empty() {
             return None;
         }
@@ -162,9 +190,13 @@ impl State {
                     | Why::UnknownState
                     | Why::SuspiciousData { .. }
                     | Why::NeedsApproval { .. }
+                    | Why::TooOldToJudge { .. }
                     | Why::Asleep
             )
         };
-        plan.reasons.iter().find(|r| human(&r.why)).map(ToString::to_string)
+        plan.reasons
+            .iter()
+            .find(|r| human(&r.why))
+            .map(ToString::to_string)
     }
 }

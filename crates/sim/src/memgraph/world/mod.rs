@@ -71,7 +71,11 @@ impl State {
 
     /// Does it with a lens of the caller's, and judges the result.
     pub fn apply_with(&mut self, config: &Config, action: Action, noting: bool, lens: &impl Lens) -> Effect {
-        let mut doing = Doing { config, noting, effect: Effect::default() };
+        let mut doing = Doing {
+            config,
+            noting,
+            effect: Effect::default(),
+        };
         match action {
             Action::Observe(op, look) => self.look(&mut doing, op, look, lens),
             Action::Step(op) => self.step(&mut doing, op, false, lens),

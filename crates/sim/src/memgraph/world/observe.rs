@@ -48,7 +48,10 @@ impl Lens for Timeless {
     }
 
     fn contact(&self, pod: u8) -> Option<Contact> {
-        (self.suspect == Some(pod)).then_some(Contact::Silent { probes: 9, since: Time::ZERO })
+        (self.suspect == Some(pod)).then_some(Contact::Silent {
+            probes: 9,
+            since: Time::ZERO,
+        })
     }
 
     fn reported(&self, _pod: u8) -> bool {
@@ -76,9 +79,17 @@ impl Lens for Timeless {
 
 impl State {
     /// Everything an operator learns in one turn, the record aside.
-    pub fn observe(&self, config: &Config, operator: usize, lens: &impl Lens, switchover: Option<Ordinal>) -> Observed {
+    pub fn observe(
+        &self,
+        config: &Config,
+        operator: usize,
+        lens: &impl Lens,
+        switchover: Option<Ordinal>,
+    ) -> Observed {
         let now = lens.now();
-        let pods = (0..config.pods).filter_map(|n| self.observe_pod(config, n, operator, lens)).collect();
+        let pods = (0..config.pods)
+            .filter_map(|n| self.observe_pod(config, n, operator, lens))
+            .collect();
         let gateways = self
             .gateways
             .iter()
@@ -103,11 +114,21 @@ impl State {
                 hibernated: self.asleep,
                 paused_until: None,
             },
-            memory: Memory { status_term: self.status_term, resets_last_hour: 0, disk_has_room: true },
+            memory: Memory {
+                status_term: self.status_term,
+                resets_last_hour: 0,
+                disk_has_room: true,
+            },
         }
     }
 
-    fn observe_pod(&self, config: &Config, n: u8, operator: usize, lens: &impl Lens) -> Option<observed::Pod> {
+    fn observe_pod(
+        &self,
+        config: &Config,
+        n: u8,
+        operator: usize,
+        lens: &impl Lens,
+    ) -> Option<observed::Pod> {
         let pod = self.pod(n)?;
         let reported = lens.reported(n);
         let shown = pod.alive || !reported;
@@ -124,7 +145,10 @@ impl State {
         let contact = match lens.contact(n) {
             Some(contact) => contact,
             None if pod.alive => Contact::Answered(self.answer(n, pod, lens)),
-            None => Contact::Refused { times: 2, since: Time::ZERO },
+            None => Contact::Refused {
+                times: 2,
+                since: Time::ZERO,
+            },
         };
         let silent = matches!(contact, Contact::Silent { .. });
         let refusal = self.operators.get(operator).and_then(|o| {
@@ -148,7 +172,10 @@ impl State {
         let store = pod.db.store();
         let data = Data {
             database: DatabaseId(u128::from(pod.db.database_id().0)),
-            mark: store.mark.map(|term| Mark { term, proof: store.proof }),
+            mark: store.mark.map(|term| Mark {
+                term,
+                proof: store.proof,
+            }),
             empty: store.writes.is_empty(),
         };
         let replicas = pod.db.show_replicas().ok().map(|rows| {

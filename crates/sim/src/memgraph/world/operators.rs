@@ -24,7 +24,10 @@ impl State {
         for reason in &plan.reasons {
             doing.note(|| reason.to_string());
         }
-        if let Some(broken) = invariants::check(record, &seen, &plan, lens.now()).into_iter().next() {
+        if let Some(broken) = invariants::check(record, &seen, &plan, lens.now())
+            .into_iter()
+            .next()
+        {
             doing.violate(Violation::Invariant(broken.to_string()));
         }
         if plan.steps.is_empty() {
@@ -61,7 +64,9 @@ impl State {
     }
 
     pub(super) fn advance(&mut self, op: u8, outcome: Outcome) {
-        let Some(operator) = self.operators.get_mut(usize::from(op)) else { return };
+        let Some(operator) = self.operators.get_mut(usize::from(op)) else {
+            return;
+        };
         let Some(turn) = &operator.turn else { return };
         let mut turn: Turn = (**turn).clone();
         operator.turn = match turn.on(outcome) {
@@ -79,9 +84,15 @@ impl State {
 
     /// Does the current step.
     pub(super) fn step(&mut self, doing: &mut Doing<'_>, op: u8, unfenced: bool, lens: &impl Lens) {
-        let Some(step) = self.current_step(op).cloned() else { return };
+        let Some(step) = self.current_step(op).cloned() else {
+            return;
+        };
         doing.note(|| format!("{step}"));
-        let outcome = if unfenced { Outcome::Done } else { self.perform(doing, Some(op), &step, lens) };
+        let outcome = if unfenced {
+            Outcome::Done
+        } else {
+            self.perform(doing, Some(op), &step, lens)
+        };
         if outcome != Outcome::Done {
             doing.note(|| format!("  {outcome:?}"));
         }
@@ -94,7 +105,9 @@ impl State {
 
     /// The command goes out and is not answered: it may execute later.
     pub(super) fn step_late(&mut self, doing: &mut Doing<'_>, op: u8) {
-        let Some(step) = self.current_step(op).cloned() else { return };
+        let Some(step) = self.current_step(op).cloned() else {
+            return;
+        };
         doing.note(|| format!("{step}: no answer"));
         self.budget.late = self.budget.late.saturating_sub(1);
         self.outstanding.push(step);
@@ -106,7 +119,16 @@ impl State {
         if usize::from(n) < self.outstanding.len() {
             let step = self.outstanding.remove(usize::from(n));
             doing.note(|| format!("{step} executes now"));
-            self.perform(doing, None, &step, &super::Timeless { suspect: None, late: false, turn: 0 });
+            self.perform(
+                doing,
+                None,
+                &step,
+                &super::Timeless {
+                    suspect: None,
+                    late: false,
+                    turn: 0,
+                },
+            );
         }
     }
 
@@ -136,12 +158,18 @@ impl State {
 
     fn wait_for(&self, doing: &Doing<'_>, op: Option<u8>, step: &Step, lens: &impl Lens) -> Outcome {
         let seen = self.observe(doing.config, usize::from(op.unwrap_or(0)), lens, None);
-        if awaited(step, &seen) { Outcome::Done } else { Outcome::Refused }
+        if awaited(step, &seen) {
+            Outcome::Done
+        } else {
+            Outcome::Refused
+        }
     }
 
     /// Is what the current step waits for there? `true` for a step that does not wait.
     pub fn may_step(&self, config: &super::Config, op: u8, lens: &impl Lens) -> bool {
-        let Some(step) = self.current_step(op) else { return false };
+        let Some(step) = self.current_step(op) else {
+            return false;
+        };
         match step {
             Step::AwaitFence { .. } | Step::AwaitGateways(..) => {
                 awaited(step, &self.observe(config, usize::from(op), lens, None))
@@ -157,7 +185,8 @@ impl State {
     fn retries(&self, op: u8) -> bool {
         use mainstay_core::memgraph::plan::OnRefusal;
         let turn = self.operators.get(usize::from(op)).and_then(|o| o.turn.as_ref());
-        turn.and_then(|t| t.remaining().next()).is_some_and(|p| p.on_refusal == OnRefusal::Retry)
+        turn.and_then(|t| t.remaining().next())
+            .is_some_and(|p| p.on_refusal == OnRefusal::Retry)
     }
 
     fn is_busy(&self, pod: u8) -> bool {
@@ -173,8 +202,16 @@ impl State {
     }
 
     /// R9: the version read before observing, or the version this turn wrote itself.
-    fn write_record(&mut self, doing: &Doing<'_>, op: Option<u8>, record: &Record, lens: &impl Lens) -> Outcome {
-        let expected = op.and_then(|op| self.operators.get(usize::from(op))).map(|o| o.version);
+    fn write_record(
+        &mut self,
+        doing: &Doing<'_>,
+        op: Option<u8>,
+        record: &Record,
+        lens: &impl Lens,
+    ) -> Outcome {
+        let expected = op
+            .and_then(|op| self.operators.get(usize::from(op)))
+            .map(|o| o.version);
         let fresh = !doing.config.rules().on(Rule::R9);
         if self.record.is_none() || (expected != Some(self.version) && !fresh) {
             return Outcome::Refused;
@@ -203,16 +240,21 @@ impl State {
     }
 
     fn demote(&mut self, doing: &Doing<'_>, target: Target) -> Outcome {
-        let Some(pod) = self.reached(doing, target) else { return Outcome::Refused };
+        let Some(pod) = self.reached(doing, target) else {
+            return Outcome::Refused;
+        };
         let main = crate::memgraph::instance::MainId(self.fresh_id());
         match self.with_db(pod, |db, _| db.demote(main)) {
-            Some(Ok(())) => Outcome::Done,
+            // The server's error says nothing; the executor reads the role back, and REPLICA is what was wanted.
+            Some(Ok(()) | Err(Error::AlreadyReplica)) => Outcome::Done,
             _ => Outcome::Refused,
         }
     }
 
     fn promote(&mut self, doing: &Doing<'_>, target: Target) -> Outcome {
-        let Some(pod) = self.reached(doing, target) else { return Outcome::Refused };
+        let Some(pod) = self.reached(doing, target) else {
+            return Outcome::Refused;
+        };
         let epoch = crate::memgraph::instance::EpochId(self.fresh_id());
         let main = crate::memgraph::instance::MainId(self.fresh_id());
         match self.with_db(pod, |db, _| db.promote(epoch, main)) {
@@ -238,11 +280,17 @@ impl State {
             let _ = db.finish()?;
             Ok::<bool, Error>(true)
         });
-        if done == Some(Ok(true)) { Outcome::Done } else { Outcome::Refused }
+        if done == Some(Ok(true)) {
+            Outcome::Done
+        } else {
+            Outcome::Refused
+        }
     }
 
     fn advance_mark(&mut self, on: Target, from: Option<Term>, to: Term) -> Outcome {
-        let Some((_, pod)) = self.running(on.process) else { return Outcome::Refused };
+        let Some((_, pod)) = self.running(on.process) else {
+            return Outcome::Refused;
+        };
         let mark = pod.db.store().mark;
         if mark == Some(to) && pod.db.role() == crate::memgraph::instance::Role::Main {
             return Outcome::Done;
@@ -278,7 +326,9 @@ impl State {
             observed::Mode::StrictSync => Mode::StrictSync,
         };
         let before = self.false_divergence(on.pod.0, peer.pod.0);
-        let result = self.with_db(on.pod.0, |db, net| db.register(model_name(name), mode, NodeId(peer.pod.0), net));
+        let result = self.with_db(on.pod.0, |db, net| {
+            db.register(model_name(name), mode, NodeId(peer.pod.0), net)
+        });
         match result {
             Some(Ok(status)) => {
                 doing.note(|| format!("  {status:?}"));
@@ -299,17 +349,32 @@ impl State {
         }
     }
 
-    fn remember_refusal(&mut self, doing: &mut Doing<'_>, op: Option<u8>, on: Target, peer: Target, false_one: bool) {
+    fn remember_refusal(
+        &mut self,
+        doing: &mut Doing<'_>,
+        op: Option<u8>,
+        on: Target,
+        peer: Target,
+        false_one: bool,
+    ) {
         let serving = self.record.as_ref().is_some_and(|r| {
             r.state == mainstay_core::memgraph::record::State::Serving
                 && r.main.as_ref().is_some_and(|m| m.process == on.process)
         });
         if false_one && serving && doing.config.report_false_divergence {
-            doing.violate(Violation::FalseDivergence { main: on.pod, accused: peer.pod });
+            doing.violate(Violation::FalseDivergence {
+                main: on.pod,
+                accused: peer.pod,
+            });
         }
         if let Some(operator) = op.and_then(|op| self.operators.get_mut(usize::from(op))) {
             operator.refused.retain(|r| r.pod != peer.pod);
-            operator.refused.push(Remembered { pod: peer.pod, by: on.process, of: peer.process, code: 3 });
+            operator.refused.push(Remembered {
+                pod: peer.pod,
+                by: on.process,
+                of: peer.process,
+                code: 3,
+            });
             operator.refused.sort_unstable();
         }
     }
@@ -328,7 +393,10 @@ impl State {
             Some(Ok(Dropped::WhileWorking)) => {
                 doing.note(|| "  MAIN crashes: the replica had background work".to_owned());
                 if doing.config.report_drops {
-                    doing.violate(Violation::DropWhileWorking { main: on.pod, replica: name.pod() });
+                    doing.violate(Violation::DropWhileWorking {
+                        main: on.pod,
+                        replica: name.pod(),
+                    });
                 }
                 self.end_process(doing.config, on.pod.0, false);
                 Outcome::Unknown
@@ -360,7 +428,12 @@ impl State {
         }
     }
 
-    fn delete_pod(&mut self, doing: &Doing<'_>, target: Target, uid: mainstay_core::memgraph::ids::PodUid) -> Outcome {
+    fn delete_pod(
+        &mut self,
+        doing: &Doing<'_>,
+        target: Target,
+        uid: mainstay_core::memgraph::ids::PodUid,
+    ) -> Outcome {
         let number = target.pod.0;
         match self.pod(number) {
             Some(pod) if pod.pod_uid(number) == uid => {

@@ -27,7 +27,9 @@ impl State {
             if self.is_whole() && self.gateways.iter().all(|g| g.gate.route().is_some()) {
                 return true;
             }
-            let Some(action) = self.next_fair(config) else { return self.is_whole() };
+            let Some(action) = self.next_fair(config) else {
+                return self.is_whole();
+            };
             self.apply(config, action, false);
         }
         false

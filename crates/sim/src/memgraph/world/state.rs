@@ -2,9 +2,7 @@
 
 use super::config::{Budget, Config};
 use crate::memgraph::data::{Data, WriteId, WriteSet};
-use crate::memgraph::instance::{
-    self, Answer, DatabaseId, EpochId, Instance, MainId, Network, NodeId, Rpc,
-};
+use crate::memgraph::instance::{self, Answer, DatabaseId, EpochId, Instance, MainId, Network, NodeId, Rpc};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::gate::Gate;
 use mainstay_core::memgraph::ids::{self, Ordinal, PodUid, ProcessId, VolumeId};
@@ -26,7 +24,10 @@ impl<T: Hash> Hashed<T> {
     pub fn new(value: T) -> Self {
         let mut hasher = super::fingerprint::hasher();
         value.hash(&mut hasher);
-        Self { hash: hasher.finish(), value: Arc::new(value) }
+        Self {
+            hash: hasher.finish(),
+            value: Arc::new(value),
+        }
     }
 }
 
@@ -164,14 +165,17 @@ pub fn process(pod: u8, run: u8) -> ProcessId {
 }
 
 /// The database that is born with a volume.
-pub fn database(pod: u8, volume: u8) -> DatabaseId {
+pub(super) fn database(pod: u8, volume: u8) -> DatabaseId {
     DatabaseId(u32::from(pod) * 1000 + u32::from(volume) + 1)
 }
 
 /// The pod and run of a process id.
-pub fn pod_and_run(process: ProcessId) -> (u8, u8) {
+pub(super) fn pod_and_run(process: ProcessId) -> (u8, u8) {
     let n = process.0.saturating_sub(1);
-    (u8::try_from(n / 1000).unwrap_or(u8::MAX), u8::try_from(n % 1000).unwrap_or(u8::MAX))
+    (
+        u8::try_from(n / 1000).unwrap_or(u8::MAX),
+        u8::try_from(n % 1000).unwrap_or(u8::MAX),
+    )
 }
 
 impl Pod {
@@ -192,7 +196,7 @@ impl Pod {
 }
 
 /// The name of a registration inside the model.
-pub fn model_name(name: ids::RegistrationName) -> instance::RegistrationName {
+pub(super) fn model_name(name: ids::RegistrationName) -> instance::RegistrationName {
     let n = match name {
         ids::RegistrationName::Async(pod) => u64::from(pod.0) * 4000,
         ids::RegistrationName::Strict(pod, generation) => u64::from(pod.0) * 4000 + generation.0 % 3999 + 1,
@@ -201,7 +205,7 @@ pub fn model_name(name: ids::RegistrationName) -> instance::RegistrationName {
 }
 
 /// The name of a registration outside the model.
-pub fn core_name(name: instance::RegistrationName) -> ids::RegistrationName {
+pub(super) fn core_name(name: instance::RegistrationName) -> ids::RegistrationName {
     let pod = Ordinal(u8::try_from(name.0 / 4000).unwrap_or(u8::MAX));
     match name.0 % 4000 {
         0 => ids::RegistrationName::Async(pod),
@@ -238,7 +242,10 @@ impl State {
                 }
             })
             .collect();
-        let gateway = Gateway { gate: Gate::default(), session: None };
+        let gateway = Gateway {
+            gate: Gate::default(),
+            session: None,
+        };
         Self {
             pods,
             record: None,
@@ -272,7 +279,9 @@ impl State {
     /// The pod in which this very process runs.
     pub fn running(&self, process: ProcessId) -> Option<(u8, &Pod)> {
         let (number, run) = pod_and_run(process);
-        self.pod(number).filter(|p| p.alive && p.run == run).map(|p| (number, p))
+        self.pod(number)
+            .filter(|p| p.alive && p.run == run)
+            .map(|p| (number, p))
     }
 
     /// Is the link between two pods cut?
@@ -287,11 +296,20 @@ impl State {
     }
 
     /// Lets one database work with the others through the network.
-    pub fn with_db<T>(&mut self, pod: u8, work: impl FnOnce(&mut Instance<Data>, &mut Net<'_>) -> T) -> Option<T> {
+    pub fn with_db<T>(
+        &mut self,
+        pod: u8,
+        work: impl FnOnce(&mut Instance<Data>, &mut Net<'_>) -> T,
+    ) -> Option<T> {
         let at = usize::from(pod);
         let (left, rest) = self.pods.split_at_mut_checked(at)?;
         let (own, right) = rest.split_first_mut()?;
-        let mut net = Net { from: pod, left, right, cut: &self.cut };
+        let mut net = Net {
+            from: pod,
+            left,
+            right,
+            cut: &self.cut,
+        };
         Some(work(&mut own.db, &mut net))
     }
 }

@@ -126,6 +126,7 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
             vec![process(other, 0), process(2, 0)]
         },
         suspect: tape.rarely(),
+        history_from: Term(tape.mostly(0, &[1, 2, 3])),
         rebuilt: tape.rarely(),
     };
     // A planned move always goes to the protected pod.

@@ -1,0 +1,143 @@
+//! `sim explore`.
+
+use super::stopwatch;
+use mainstay_core::memgraph::Rule;
+use serde_json::json;
+use sim::memgraph::explore::{Found, Options, explore};
+use sim::memgraph::scenario::Scenario;
+use sim::memgraph::world::{Config, State, transcript};
+use sim::memgraph::worlds::{self, Entry};
+use std::path::PathBuf;
+
+/// What was asked for.
+pub(crate) struct Request {
+    pub(crate) only: Vec<String>,
+    pub(crate) without: Vec<Rule>,
+    pub(crate) max_states: u64,
+    pub(crate) total_states: Option<u64>,
+    pub(crate) json: bool,
+    pub(crate) save: Option<PathBuf>,
+}
+
+/// Prints the catalogue.
+pub(crate) fn list() {
+    for Entry { config, liveness } in worlds::all() {
+        let Config {
+            name,
+            pods,
+            gateways,
+            operators,
+            writes,
+            budget,
+            bounds,
+            ..
+        } = config;
+        let heals = if liveness { ", must heal" } else { "" };
+        println!(
+            "{name:5} {pods} pods, {gateways} gateways, {operators} operators, {writes} writes, {} terms, {} record writes{heals}",
+            bounds.terms, bounds.writes
+        );
+        println!("      {budget:?}");
+    }
+}
+
+/// Searches; `true` if nothing was violated and everything heals.
+pub(crate) fn run(request: &Request) -> anyhow::Result<bool> {
+    let mut clean = true;
+    let mut total = 0;
+    for name in &request.only {
+        anyhow::ensure!(
+            worlds::named(name).is_some(),
+            "no world is called `{name}` (see --list)"
+        );
+    }
+    for mut entry in worlds::all() {
+        if !request.only.is_empty() && !request.only.contains(&entry.config.name) {
+            continue;
+        }
+        if request.total_states.is_some_and(|limit| total >= limit) {
+            println!(
+                "{:5} not searched: the budget of states is used up",
+                entry.config.name
+            );
+            continue;
+        }
+        for rule in &request.without {
+            entry.config = entry.config.without(*rule);
+        }
+        let took = stopwatch();
+        let options = Options {
+            max_states: request.max_states,
+            liveness: entry.liveness,
+            progress: 5_000_000,
+        };
+        let name = entry.config.name.clone();
+        let found = explore(&entry.config, options, |found, queue| {
+            eprintln!(
+                "{name:5} … {} states, depth {}, {queue} waiting",
+                found.states, found.depth
+            );
+        });
+        total += found.states;
+        clean &= report(request, &entry, &found, took());
+        if let (Some(file), Some((violation, trace))) = (&request.save, &found.violation) {
+            let text = Scenario::render(
+                &entry.config.name,
+                &request.without,
+                trace,
+                &violation.to_string(),
+            );
+            std::fs::write(file, text)?;
+        }
+    }
+    println!("{total} states in all");
+    Ok(clean)
+}
+
+fn report(request: &Request, entry: &Entry, found: &Found, seconds: f64) -> bool {
+    let name = &entry.config.name;
+    if request.json {
+        let heal = found
+            .heal
+            .as_ref()
+            .map(|h| json!({"whole": h.whole, "stuck": h.stuck, "human": h.human}));
+        println!(
+            "{}",
+            json!({
+                "world": name, "states": found.states, "transitions": found.transitions, "depth": found.depth,
+                "exhausted": found.exhausted, "beyondBounds": found.beyond, "seconds": seconds, "heal": heal,
+                "violation": found.violation.as_ref().map(|(v, _)| v.to_string()),
+                "trace": found.violation.as_ref().map(|(_, t)| t.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            })
+        );
+    } else {
+        let done = if found.exhausted {
+            "exhausted"
+        } else {
+            "NOT exhausted"
+        };
+        println!(
+            "{name:5} {:>10} states {:>11} transitions  depth {:>3}  {:>9} beyond the bounds  {done}  {seconds:.1} s",
+            found.states, found.transitions, found.depth, found.beyond
+        );
+    }
+    let first = State::first(&entry.config);
+    let mut clean = true;
+    if let Some((violation, trace)) = &found.violation {
+        clean = false;
+        println!("{name}: {violation}, after {} steps", trace.len());
+        println!("{}", transcript(&entry.config, &first, trace));
+    }
+    if let Some(heal) = &found.heal {
+        println!(
+            "      {} whole, {} cannot heal, of which {} say what a human must decide",
+            heal.whole, heal.stuck, heal.human
+        );
+        if let Some(trace) = &heal.example {
+            clean = false;
+            println!("{name}: cannot heal, after {} steps", trace.len());
+            println!("{}", transcript(&entry.config, &first, trace));
+        }
+    }
+    clean
+}

@@ -1,0 +1,176 @@
+//! `sim run` and `sim replay`.
+
+use super::stopwatch;
+use mainstay_core::memgraph::Rule;
+use serde_json::json;
+use sim::memgraph::simulate::{Report, config, run_with};
+use std::collections::BTreeMap;
+
+/// What was asked for.
+pub(crate) struct Request {
+    pub(crate) seeds: u64,
+    pub(crate) first: u64,
+    pub(crate) jobs: u64,
+    pub(crate) without: Vec<Rule>,
+    pub(crate) json: bool,
+}
+
+/// What all seeds together gave.
+#[derive(Default)]
+struct Sum {
+    seeds: u64,
+    hours: f64,
+    acknowledged: u64,
+    terms: u64,
+    faults: u64,
+    humans: BTreeMap<String, u64>,
+    bad: Vec<(u64, String)>,
+}
+
+impl Sum {
+    fn add(&mut self, report: Report) {
+        let Report {
+            seed,
+            simulated,
+            acknowledged,
+            terms,
+            faults,
+            violation,
+            human,
+            trace: _,
+        } = report;
+        self.seeds += 1;
+        self.hours += simulated.as_secs_f64() / 3600.0;
+        self.acknowledged += u64::from(acknowledged);
+        self.terms += terms;
+        self.faults += u64::from(faults);
+        if let Some(sentence) = human {
+            *self.humans.entry(sentence).or_default() += 1;
+        }
+        if let Some(violation) = violation {
+            self.bad.push((seed, violation));
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        let Self {
+            seeds,
+            hours,
+            acknowledged,
+            terms,
+            faults,
+            humans,
+            bad,
+        } = other;
+        self.seeds += seeds;
+        self.hours += hours;
+        self.acknowledged += acknowledged;
+        self.terms += terms;
+        self.faults += faults;
+        for (sentence, count) in humans {
+            *self.humans.entry(sentence).or_default() += count;
+        }
+        self.bad.extend(bad);
+    }
+}
+
+fn one(seed: u64, without: &[Rule], tracing: bool) -> Report {
+    let config = without
+        .iter()
+        .fold(config(seed), |config, rule| config.without(*rule));
+    run_with(seed, &config, tracing)
+}
+
+/// Simulates; `true` if nothing was violated.
+pub(crate) fn run(request: &Request) -> bool {
+    let took = stopwatch();
+    let jobs = request.jobs.max(1);
+    let mut sum = Sum::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs)
+            .map(|job| scope.spawn(move || worker(request, job, jobs)))
+            .collect();
+        for worker in workers {
+            if let Ok(part) = worker.join() {
+                sum.join(part);
+            }
+        }
+    });
+    sum.bad.sort_unstable();
+    let minutes = took() * f64::from(u32::try_from(jobs).unwrap_or(1)) / 60.0;
+    print(request, &sum, minutes);
+    sum.bad.is_empty() && sum.seeds == request.seeds
+}
+
+fn worker(request: &Request, job: u64, jobs: u64) -> Sum {
+    let mut sum = Sum::default();
+    for seed in (request.first..request.first + request.seeds).filter(|s| s % jobs == job) {
+        sum.add(one(seed, &request.without, false));
+        if sum.bad.len() >= 20 {
+            break;
+        }
+    }
+    sum
+}
+
+fn print(request: &Request, sum: &Sum, minutes: f64) {
+    let humans: u64 = sum.humans.values().sum();
+    if request.json {
+        println!(
+            "{}",
+            json!({
+                "seeds": sum.seeds, "clusterHours": sum.hours, "acknowledged": sum.acknowledged, "terms": sum.terms,
+                "faults": sum.faults, "human": sum.humans, "violations": sum.bad,
+                "clusterHoursPerMinute": sum.hours / minutes,
+            })
+        );
+        return;
+    }
+    println!(
+        "{} seeds, {:.0} cluster-hours, {} faults, {} terms, {} writes acknowledged, {} violations, {humans} wait for a human",
+        sum.seeds,
+        sum.hours,
+        sum.faults,
+        sum.terms,
+        sum.acknowledged,
+        sum.bad.len()
+    );
+    for (sentence, count) in &sum.humans {
+        println!("  {count:>6} × {sentence}");
+    }
+    println!("{:.0} cluster-hours per CPU-minute", sum.hours / minutes);
+    for (seed, violation) in sum.bad.iter().take(10) {
+        println!("seed {seed}: {violation}");
+    }
+    if let Some((seed, _)) = sum.bad.first() {
+        println!("sim replay --seed {seed}");
+        let trace = one(*seed, &request.without, true).trace;
+        let tail: Vec<&str> = trace.lines().rev().take(60).collect();
+        for line in tail.into_iter().rev() {
+            println!("{line}");
+        }
+    }
+}
+
+/// Prints everything that happens in one seed; `true` if nothing was violated.
+pub(crate) fn replay(seed: u64, without: &[Rule]) -> bool {
+    let report = one(seed, without, true);
+    print!("{}", report.trace);
+    println!(
+        "seed {seed}: {} terms, {} faults, {} writes acknowledged{}{}",
+        report.terms,
+        report.faults,
+        report.acknowledged,
+        report
+            .violation
+            .as_deref()
+            .map(|v| format!(", {v}"))
+            .unwrap_or_default(),
+        report
+            .human
+            .as_deref()
+            .map(|h| format!(", waits for a human: {h}"))
+            .unwrap_or_default(),
+    );
+    report.violation.is_none()
+}

@@ -1,0 +1,20 @@
+//! `sim scenario`.
+
+use anyhow::Context;
+use sim::memgraph::scenario::Scenario;
+use std::path::PathBuf;
+
+/// Runs scenario files; `true` if each went as its file says.
+pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<bool> {
+    let mut clean = true;
+    for file in files {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let scenario =
+            Scenario::parse(&text).with_context(|| format!("cannot understand {}", file.display()))?;
+        let played = scenario.play();
+        println!("{}", played.transcript);
+        clean &= played.as_expected;
+    }
+    Ok(clean)
+}

@@ -1,0 +1,231 @@
+//! Scenarios as text: what happens, line by line, and what must come of it.
+//!
+//! A scenario names a world, the rule whose absence it shows, and the violation. It is played twice: without
+//! the rule it must end in that violation; with every rule in force the same things are tried (what is not
+//! possible any more is skipped), everybody may then finish their work, and nothing may be violated.
+
+use super::world::{Action, Budget, Config, State, describe};
+use super::worlds;
+use mainstay_core::memgraph::Rule;
+use mainstay_core::memgraph::rules::UnknownRule;
+use std::fmt::Write as _;
+use thiserror::Error;
+
+/// A scenario that cannot be read.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// No catalogue world has this name.
+    #[error("no world is called `{0}`")]
+    UnknownWorld(String),
+    /// The header has no line of this kind.
+    #[error("the header has no `{0}:` line")]
+    Missing(&'static str),
+    /// A line that is no action.
+    #[error("line {line}: `{text}` is nothing that can happen")]
+    UnknownAction {
+        /// Where.
+        line: usize,
+        /// What.
+        text: String,
+    },
+    /// A header line that means nothing.
+    #[error("line {line}: `{text}` is no header")]
+    UnknownHeader {
+        /// Where.
+        line: usize,
+        /// What.
+        text: String,
+    },
+    /// A rule that does not exist.
+    #[error(transparent)]
+    UnknownRule(#[from] UnknownRule),
+    /// A setting that does not exist.
+    #[error("`{0}` is no setting of a world")]
+    UnknownSetting(String),
+}
+
+/// A scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it shows, in its own words.
+    pub title: String,
+    /// The world with every rule in force.
+    pub world: Config,
+    /// The rules whose absence it shows.
+    pub without: Vec<Rule>,
+    /// The violation without them.
+    pub expect: String,
+    /// What happens.
+    pub actions: Vec<Action>,
+}
+
+/// What came of a scenario.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Everything, as text.
+    pub transcript: String,
+    /// It went as the file says.
+    pub as_expected: bool,
+}
+
+const PLENTY: Budget = Budget {
+    crashes: 9,
+    volumes: 9,
+    partitions: 9,
+    suspicions: 9,
+    late: 9,
+    switchovers: 9,
+    hand_drops: 9,
+    records: 9,
+    sleeps: 9,
+    overrides: 9,
+    repairs: 9,
+};
+
+impl Scenario {
+    /// Reads a scenario.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let mut title = Vec::new();
+        let (mut world, mut without, mut expect, mut actions) = (None, Vec::new(), None, Vec::new());
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if let Some(words) = line.strip_prefix('#') {
+                title.push(words.trim().to_owned());
+            } else if let Some((head, value)) = line.split_once(": ").filter(|(h, _)| is_header(h)) {
+                header(head, value, &mut world, &mut without, &mut expect)?;
+            } else if !line.is_empty() {
+                let unknown = || ScenarioError::UnknownAction {
+                    line: at + 1,
+                    text: line.to_owned(),
+                };
+                actions.push(action(line).ok_or_else(unknown)?);
+            }
+        }
+        let mut world: Config = world.ok_or(ScenarioError::Missing("world"))?;
+        world.budget = PLENTY;
+        let expect = expect.ok_or(ScenarioError::Missing("expect"))?;
+        Ok(Self {
+            title: title.join("\n"),
+            world,
+            without,
+            expect,
+            actions,
+        })
+    }
+
+    /// Writes a trace of the explorer as a scenario.
+    pub fn render(world: &str, without: &[Rule], trace: &[Action], violation: &str) -> String {
+        let mut text = String::from("# \n");
+        let _ = writeln!(text, "world: {world}");
+        for rule in without {
+            let _ = writeln!(text, "without: {rule}");
+        }
+        let _ = writeln!(text, "expect: {violation}\n");
+        for action in trace {
+            let _ = writeln!(text, "{action}");
+        }
+        text
+    }
+
+    /// Plays it twice.
+    pub fn play(&self) -> Played {
+        let mut transcript = format!("{}\n", self.title);
+        let names: Vec<_> = self.without.iter().map(|r| r.id()).collect();
+        let _ = writeln!(transcript, "\nwithout {}:", names.join(", "));
+        let broken = self
+            .without
+            .iter()
+            .fold(self.world.clone(), |w, rule| w.without(*rule));
+        let found = self.play_in(&broken, &mut transcript);
+        let went_wrong = found.as_deref() == Some(self.expect.as_str());
+        transcript.push_str("\nwith every rule in force:\n");
+        let clean = self.play_in(&self.world, &mut transcript).is_none();
+        Played {
+            transcript,
+            as_expected: went_wrong && clean,
+        }
+    }
+
+    fn play_in(&self, config: &Config, transcript: &mut String) -> Option<String> {
+        let mut state = State::first(config);
+        let _ = writeln!(transcript, "      {}", describe(&state));
+        for action in &self.actions {
+            if !state.enabled(config).contains(action) {
+                let _ = writeln!(transcript, "  - {action}: not possible");
+                continue;
+            }
+            if let Some(violation) = step(config, &mut state, *action, transcript) {
+                return Some(violation);
+            }
+        }
+        let _ = writeln!(transcript, "  … and everybody finishes their work");
+        for _ in 0..500 {
+            let Some(action) = state.next_fair(config).filter(|_| !state.is_whole()) else {
+                break;
+            };
+            if let Some(violation) = step(config, &mut state, action, transcript) {
+                return Some(violation);
+            }
+        }
+        let whole = if state.is_whole() { "whole" } else { "not whole" };
+        let _ = writeln!(transcript, "  {whole}: {}", describe(&state));
+        None
+    }
+}
+
+fn step(config: &Config, state: &mut State, action: Action, transcript: &mut String) -> Option<String> {
+    let before = describe(state);
+    let effect = state.apply(config, action, true);
+    let _ = writeln!(transcript, "  {action}");
+    for note in effect.notes {
+        let _ = writeln!(transcript, "        {note}");
+    }
+    let after = describe(state);
+    if after != before {
+        let _ = writeln!(transcript, "      {after}");
+    }
+    state.canonical(config);
+    let violation = effect.violation?.to_string();
+    let _ = writeln!(transcript, "   => {violation}");
+    Some(violation)
+}
+
+fn is_header(head: &str) -> bool {
+    matches!(head, "world" | "without" | "expect" | "set")
+}
+
+fn header(
+    head: &str,
+    value: &str,
+    world: &mut Option<Config>,
+    without: &mut Vec<Rule>,
+    expect: &mut Option<String>,
+) -> Result<(), ScenarioError> {
+    match head {
+        "world" => {
+            let entry = worlds::named(value).ok_or_else(|| ScenarioError::UnknownWorld(value.to_owned()))?;
+            *world = Some(entry.config);
+        }
+        "without" => without.push(value.parse()?),
+        "set" => set(world.as_mut().ok_or(ScenarioError::Missing("world"))?, value)?,
+        _ => *expect = Some(value.to_owned()),
+    }
+    Ok(())
+}
+
+/// What a scenario may change about its world.
+fn set(world: &mut Config, setting: &str) -> Result<(), ScenarioError> {
+    match setting {
+        "a drop that hits background work is a violation" => world.report_drops = true,
+        "false divergence is no violation by itself" => world.report_false_divergence = false,
+        "catch-up loads a snapshot" => world.snapshot_recovery = true,
+        "deadlines may pass" => world.deadlines = true,
+        _ => return Err(ScenarioError::UnknownSetting(setting.to_owned())),
+    }
+    Ok(())
+}
+
+/// The action that a line says.
+fn action(line: &str) -> Option<Action> {
+    Action::all().find(|a| a.to_string() == line)
+}
