@@ -35,6 +35,13 @@ enum Found<'a> {
 
 /// There is no record.
 pub(super) fn without_record(seen: &Observed, now: Time) -> Plan {
+    let present = seen.pods.iter().filter(|p| p.object.is_some()).count();
+    let lost = seen.memory.status_term.is_some();
+    if lost && !seen.wishes.hibernated && present < usize::from(seen.spec.replicas) {
+        // The record was lost while asleep: without its pods nobody can tell who holds what.
+        let plan = Plan::because(Reason::new(Rule::RecordLost, Why::WaitForPods));
+        return plan.then(Step::Scale(seen.spec.replicas));
+    }
     let (a, b) = match (known(seen, Ordinal(0)), known(seen, Ordinal(1))) {
         (Ok(a), Ok(b)) => (a, b),
         // 001 discovery step 1, 002 bootstrap step 1.
@@ -42,7 +49,6 @@ pub(super) fn without_record(seen: &Observed, now: Time) -> Plan {
             return Plan::wait(Reason::new(Rule::Bootstrap, Why::NotReady { pod }));
         }
     };
-    let lost = seen.memory.status_term.is_some();
     let term = first_term(seen, [&a, &b]);
     match discover(seen, a, b) {
         // A cluster that had a record is never begun anew by itself: its data may be elsewhere.

@@ -157,6 +157,8 @@ pub struct Refusal {
     pub of: ProcessId,
     /// Memgraph's number; 3 is "diverged".
     pub code: u8,
+    /// In which term: the same two processes may agree again in a later one.
+    pub term: Term,
 }
 
 /// One pod.

@@ -21,8 +21,13 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
     if !accused && !has_foreign_data(main, answer) {
         return None;
     }
-    if accused && view.rules().on(Rule::R26) && main_is_suspect(view, main) {
-        return Some(cure_main(view, main));
+    if accused && view.rules().on(Rule::R26) {
+        if main_is_suspect(view, main) {
+            return Some(cure_main(view, main));
+        }
+        if let Some(reason) = nobody_confirms(view, main, pod) {
+            return Some(Plan::wait(reason));
+        }
     }
     if accused && view.rules().on(Rule::R26) && too_old_to_judge(view, main, pod, answer) {
         return Some(Plan::wait(
@@ -51,7 +56,9 @@ fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
         .seen
         .pod(pod)
         .and_then(|p| p.refusal)
-        .is_some_and(|r| r.code == DIVERGED && r.by == main.process && Some(r.of) == process);
+        .is_some_and(|r| {
+        r.code == DIVERGED && r.by == main.process && Some(r.of) == process && r.term == main.term
+    });
     let shown = |r: &Registration| r.name.pod() == pod && r.status == Status::Diverged;
     refused
         || view
@@ -80,6 +87,37 @@ fn main_is_suspect(view: &View<'_>, main: &Main) -> bool {
         .collect();
     // With one peer "all of them" says nothing, and R14 would be dead. A rebuilt history is trusted.
     !main.rebuilt && peers.len() >= 2 && peers.into_iter().all(|p| is_accused(view, main, p))
+}
+
+/// `Error: 3` is believed when MAIN accepts somebody else. Until the others were asked it waits; if all of them
+/// are refused, a human decides.
+fn nobody_confirms(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Reason> {
+    if view.seen.wishes.approve_reset == Some(pod) {
+        return None;
+    }
+    let others = view
+        .seen
+        .pods
+        .iter()
+        .map(|p| p.ordinal)
+        .filter(|p| *p != main.pod && *p != pod && view.answer(*p).is_some());
+    let (mut any, mut unasked) = (false, false);
+    for other in others {
+        any = true;
+        let listed = view.answer(main.pod).into_iter().flat_map(|a| View::registrations_of(a, other));
+        let accepted = listed.into_iter().any(|r| {
+            r.attached && matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery)
+        });
+        if accepted {
+            return None;
+        }
+        unasked |= !is_accused(view, main, other);
+    }
+    match (any, unasked) {
+        (false, _) => None,
+        (true, true) => Some(Reason::new(Rule::R26, Why::AskOthersFirst { pod })),
+        (true, false) => Some(Reason::new(Rule::R26, Why::EverybodyAccused { main: main.pod })),
+    }
 }
 
 /// A replica that was away for a whole epoch is called diverged by a MAIN that restarted in that epoch, although

@@ -27,6 +27,7 @@ fn refused(code: u8, change: impl FnOnce(&mut Refusal)) -> Situation {
             by: process(0),
             of: process(1),
             code,
+            term: mainstay_core::memgraph::ids::Term(0),
         };
         change(&mut refusal);
         p.refusal = Some(refusal);

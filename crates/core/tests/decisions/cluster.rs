@@ -431,6 +431,7 @@ impl Situation {
                 by,
                 of,
                 code,
+                term: TERM,
             });
         })
     }

@@ -145,7 +145,7 @@ fn who_is_wrong() {
             (
                 "another database is foreign, however old its mark",
                 cluster()
-                    .mark(2, Some(1))
+                    .mark(2, Some(0))
                     .data(2, |d| d.database = DatabaseId(0xee))
             ),
             (

@@ -100,7 +100,9 @@ impl<'a> Facts<'a> {
         let refused = self
             .pod(pod)
             .and_then(|p| p.refusal)
-            .is_some_and(|r| r.code == DIVERGED && r.by == main.process && r.of == answer.process);
+            .is_some_and(|r| {
+                r.code == DIVERGED && r.by == main.process && r.of == answer.process && r.term == main.term
+            });
         refused
             || self
                 .listed(main.pod)

@@ -24,7 +24,9 @@ pub(super) fn scale(judge: &mut Judge<'_>, at: At<'_>, pods: u8) {
     } else {
         judge.facts.seen.spec.replicas
     };
-    if pods != wanted || at.record.is_none_or(|r| r.state != State::Hibernated) {
+    let lost = judge.read.is_none() && judge.facts.seen.memory.status_term.is_some();
+    let asleep = at.record.is_some_and(|r| r.state == State::Hibernated);
+    if pods != wanted || !(asleep || (lost && pods > 0)) {
         judge.broken(at, Invariant::AsleepQuiet, Detail::Pods(pods));
     }
 }

@@ -157,6 +157,7 @@ impl State {
                 by: r.by,
                 of: r.of,
                 code: r.code,
+                term: r.term,
             })
         });
         Some(observed::Pod {

@@ -367,6 +367,7 @@ impl State {
                 accused: peer.pod,
             });
         }
+        let term = self.record.as_ref().map_or_else(Default::default, |r| r.term);
         if let Some(operator) = op.and_then(|op| self.operators.get_mut(usize::from(op))) {
             operator.refused.retain(|r| r.pod != peer.pod);
             operator.refused.push(Remembered {
@@ -374,6 +375,7 @@ impl State {
                 by: on.process,
                 of: peer.process,
                 code: 3,
+                term,
             });
             operator.refused.sort_unstable();
         }

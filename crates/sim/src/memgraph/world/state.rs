@@ -107,6 +107,8 @@ pub struct Remembered {
     pub of: ProcessId,
     /// The number.
     pub code: u8,
+    /// In which term.
+    pub term: ids::Term,
 }
 
 /// An operator: idle, or in a turn.

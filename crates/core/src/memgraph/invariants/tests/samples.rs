@@ -261,6 +261,7 @@ fn pod(tape: &mut Tape<'_>, pod: u8, main_pod: u8, record: &Record) -> Pod {
         by: tape.mostly(process(main_pod, 0), &[process(main_pod, 1)]),
         of: tape.mostly(runs, &[process(pod, 1)]),
         code: tape.mostly(3, &[5]),
+        term: Term(tape.mostly(2, &[1, 3])),
     };
     Pod {
         ordinal: Ordinal(pod),

@@ -94,6 +94,7 @@ pub(super) fn resetting() -> Sample {
             by: process(0, 0),
             of: process(2, 0),
             code: 3,
+            term: s.record.as_ref().map_or_else(Default::default, |r| r.term),
         };
         s.pod(EXTRA).refusal = Some(refusal);
         s.listed().retain(|r| r.name.pod() != Ordinal(2));
