@@ -96,6 +96,7 @@ impl State {
             operator.refused.retain(|r| !gone.contains(&(r.by, r.of)));
             if operator.turn.is_none() {
                 operator.version = 0;
+                operator.scale = 0;
                 operator.unfenced = false;
             }
         }
@@ -166,13 +167,14 @@ impl State {
             next_write,
             next_id: _,
             asleep,
+            scale,
             overriding,
             budget,
             start: _,
             last_write: _,
         } = self;
         (pods, record, version, status_term, operators).hash(&mut hasher);
-        (outstanding, cut, acked, next_write, asleep, overriding, budget).hash(&mut hasher);
+        (outstanding, cut, acked, next_write, asleep, scale, overriding, budget).hash(&mut hasher);
         let (term, revision) = self.asked_of_gateways();
         for gateway in gateways {
             let super::state::Gateway { gate, session } = gateway;

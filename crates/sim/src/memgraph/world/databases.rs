@@ -129,7 +129,8 @@ impl State {
         };
         pod.alive = false;
         pod.waiting = None;
-        let follows = pod.db.main_id();
+        // Its replicas lose their connection; a replica that dies takes nobody else's away.
+        let leads = (pod.db.role() == Role::Main).then(|| pod.db.main_id());
         let stop = if power { Stop::PowerLost } else { Stop::Killed };
         pod.db.restart(Restart {
             stop,
@@ -141,7 +142,7 @@ impl State {
             .pods
             .iter_mut()
             .zip(0_u8..)
-            .filter(|(p, n)| *n != number && p.db.main_id() == follows)
+            .filter(|(p, n)| *n != number && Some(p.db.main_id()) == leads)
         {
             other.db.connection_lost();
         }

@@ -191,6 +191,7 @@ impl State {
                     | Why::SuspiciousData { .. }
                     | Why::NeedsApproval { .. }
                     | Why::TooOldToJudge { .. }
+                    | Why::EverybodyAccused { .. }
                     | Why::Asleep
             )
         };

@@ -42,8 +42,9 @@ impl State {
             Look::Switchover => self.budget.switchovers = self.budget.switchovers.saturating_sub(1),
             Look::Plain | Look::Late => {}
         }
-        let version = self.version;
+        let (version, scale) = (self.version, self.scale);
         if let Some(operator) = self.operators.get_mut(usize::from(op)) {
+            operator.scale = scale;
             operator.turn = Some(Hashed::new(Turn::new(plan)));
             operator.version = version;
             operator.unfenced = false;
@@ -152,7 +153,7 @@ impl State {
                 self.write_marker(doing, *target, Marker { id: *id, term: *term })
             }
             Step::DeletePod { target, uid } => self.delete_pod(doing, *target, *uid),
-            Step::Scale(n) => self.scale(doing, *n),
+            Step::Scale(n) => self.scale(doing, op, *n),
         }
     }
 
@@ -337,6 +338,7 @@ impl State {
             Some(Err(error)) => {
                 doing.note(|| format!("  {error}"));
                 if error == Error::Diverged {
+                    doing.note(|| self.why_diverged(on.pod.0, peer.pod.0, before));
                     self.remember_refusal(doing, op, on, peer, before);
                 }
                 if self.registered(on.pod.0, name) && error != Error::NameExists {
@@ -347,6 +349,20 @@ impl State {
             }
             None => Outcome::Refused,
         }
+    }
+
+    /// What MAIN judged by, and whether it is right.
+    fn why_diverged(&self, main: u8, peer: u8, false_one: bool) -> String {
+        let lineage = |n: u8| self.pod(n).map(|p| p.db.lineage());
+        let (Some(judge), Some(accused)) = (lineage(main), lineage(peer)) else { return String::new() };
+        let truth = if false_one { "wrongly" } else { "rightly" };
+        let history: Vec<_> = judge.history.iter().map(|e| format!("e{}@{}", e.epoch.0, e.ts.0)).collect();
+        format!(
+            "  {truth}: it has e{}@{}, MAIN's history is {}",
+            accused.reported_epoch().0,
+            accused.ldt.0,
+            history.join(" ")
+        )
     }
 
     fn remember_refusal(
@@ -450,7 +466,13 @@ impl State {
         }
     }
 
-    fn scale(&mut self, doing: &Doing<'_>, wanted: u8) -> Outcome {
+    /// The StatefulSet is written with the version that was read: a late `Scale` hits nothing.
+    fn scale(&mut self, doing: &Doing<'_>, op: Option<u8>, wanted: u8) -> Outcome {
+        let seen = op.and_then(|op| self.operators.get(usize::from(op))).map(|o| o.scale);
+        if seen != Some(self.scale) {
+            return Outcome::Refused;
+        }
+        self.scale += 1;
         for number in 0..doing.config.pods {
             let away = number >= wanted;
             if away && self.pod(number).is_some_and(|p| p.alive) {

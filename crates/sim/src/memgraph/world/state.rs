@@ -118,6 +118,8 @@ pub struct Operator {
     pub turn: Option<Hashed<Turn>>,
     /// The version of the record this turn may replace.
     pub version: u64,
+    /// The version of the StatefulSet that this turn may replace.
+    pub scale: u32,
     /// What it remembers of refusals.
     pub refused: Vec<Remembered>,
     /// The turn's fence was not met in time and it went on (policy `Proceed`).
@@ -151,6 +153,8 @@ pub struct State {
     pub next_id: u32,
     /// Sleep is wished.
     pub asleep: bool,
+    /// The version of the StatefulSet.
+    pub scale: u32,
     /// An override is wished.
     pub overriding: Option<Ordinal>,
     /// Faults left.
@@ -261,6 +265,7 @@ impl State {
             next_write: 0,
             next_id,
             asleep: false,
+            scale: 0,
             overriding: None,
             budget: Budget::default(),
             last_write: config.writes,
