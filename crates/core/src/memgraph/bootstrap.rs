@@ -3,7 +3,7 @@
 //! The seeds' INITIAL_STATE, OPERATIONAL_STATE and UNKNOWN_STATE. With the start-up fence REPLICA no longer
 //! means "was a replica", so a MAIN is adopted only if it is proven to hold everything (R8).
 
-use super::ids::{Ordinal, RegistrationName, Term};
+use super::ids::{Ordinal, Term};
 use super::observed::{Answer, Data, Observed, Role, Status};
 use super::pair::register_async;
 use super::plan::{Plan, Step, Target};
@@ -66,6 +66,8 @@ fn known(seen: &Observed, pod: Ordinal) -> Result<Known<'_>, Ordinal> {
         .object(pod)
         .is_some_and(|o| o.ready && o.addressed && !o.terminating && o.volume.is_some());
     match seen.answer(pod) {
+        // A MAIN that did not say whom it lists has not answered every question (B4).
+        Some(answer) if answer.role == Role::Main && answer.replicas.is_none() => Err(pod),
         Some(answer) if ready => answer.data.map(|data| Known { pod, answer, data }).ok_or(pod),
         _ => Err(pod),
     }
@@ -211,9 +213,8 @@ fn ask_superset(seen: &Observed, main: &Known<'_>, other: &Known<'_>) -> Plan {
         pod: main.pod,
         process: main.answer.process,
     };
-    // A name that is taken answers Error 1, which says nothing; a zombie under it is dropped first.
-    let taken =
-        View::registrations_of(main.answer, other.pod).find(|r| r.name == RegistrationName::Async(other.pod));
+    // A name or an address that is taken answers Error 1 or 2, which says nothing; a zombie is dropped first.
+    let taken = View::registrations_of(main.answer, other.pod).next();
     match taken {
         Some(r) if r.attached => return unknown(Rule::R8).also(reason),
         Some(r) => return Plan::because(reason).then(Step::Drop { on, name: r.name }),

@@ -32,6 +32,12 @@ pub(super) fn turn(view: &View<'_>, main: &Main) -> Plan {
 pub(super) fn nobody(view: &View<'_>, main: &Main) -> Plan {
     let lost = view.volume(main.pod).is_some_and(|v| v != main.volume);
     let why = match main.pod.partner() {
+        // The protected pod is only slow to answer: nobody has to choose yet.
+        Some(other)
+            if lost && view.record.sync.is_some_and(|s| s.pod == other) && view.answer(other).is_none() =>
+        {
+            Why::NobodyEntitled { awaited: other }
+        }
         Some(other) if lost => Why::MainVolumeLost {
             main: main.pod,
             other,

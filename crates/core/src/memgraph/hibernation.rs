@@ -81,6 +81,16 @@ pub(super) fn asleep(view: &View<'_>) -> Plan {
     wake(view)
 }
 
+/// The number of pods is written before the term begins, even if it is right: a late "scale to 0" of the turn that
+/// put the cluster to sleep then finds another version and does nothing.
+pub(super) fn awake(view: &View<'_>, plan: Plan) -> Plan {
+    if plan.steps.is_empty() {
+        plan
+    } else {
+        plan.preceded_by(Step::Scale(view.spec().replicas))
+    }
+}
+
 fn wake(view: &View<'_>) -> Plan {
     let Some(main) = &view.record.main else {
         return Plan::wait(Reason::new(Rule::R5, Why::UnknownState));
@@ -88,7 +98,7 @@ fn wake(view: &View<'_>) -> Plan {
     let pod = main.pod;
     if view.returning(pod) {
         let reason = Reason::new(Rule::Wake, Why::WakeUp { pod }).on(view.said(pod));
-        return term::begin(view, pod, true, How::Plain, reason);
+        return awake(view, term::begin(view, pod, true, How::Plain, reason));
     }
     if view.answer(pod).is_none_or(|a| a.data.is_none()) {
         return Plan::wait(Reason::new(Rule::Wake, Why::WaitForPods));
@@ -99,7 +109,7 @@ fn wake(view: &View<'_>) -> Plan {
             if view.volume(sync.pod) == Some(sync.volume) && view.mark(sync.pod) == Some(Some(main.term)) =>
         {
             let reason = Reason::new(Rule::Wake, Why::WakeUp { pod: sync.pod }).on(view.said(sync.pod));
-            term::begin(view, sync.pod, true, How::Plain, reason)
+            awake(view, term::begin(view, sync.pod, true, How::Plain, reason))
         }
         _ => super::failover::nobody(view, main),
     }

@@ -85,6 +85,8 @@ pub struct Data {
     pub mark: Option<Mark>,
     /// No vertices and no edges, the mark not counted.
     pub empty: bool,
+    /// `SHOW SNAPSHOTS` lists one. A snapshot keeps a wrong history through a restart (R26).
+    pub snapshots: bool,
 }
 
 /// What a database process answered.

@@ -221,11 +221,11 @@ impl Pair<'_> {
             return plan;
         }
         if view.record.writes == Writes::Open && view.rules().on(Rule::R33) {
-            return self.hold();
+            let wait = || Plan::wait(Reason::new(Rule::Join, Why::CatchingUp { pod }).on([listed]));
+            return if view.may_hold() { self.hold() } else { wait() };
         }
         if !view.droppable(r) {
-            let revision = view.record.revision;
-            return Plan::wait(Reason::new(Rule::R33, Why::HoldUnconfirmed { revision }));
+            return self.hold_unconfirmed();
         }
         if view.rules().on(Rule::R28)
             && view
@@ -254,6 +254,15 @@ impl Pair<'_> {
                 },
                 undo_registration(view.rules(), self.on, name),
             )
+    }
+
+    /// Writes are held and a gateway does not confirm: after a while they go on, if the policy allows it.
+    fn hold_unconfirmed(&self) -> Plan {
+        let view = self.view;
+        let overdue = view.now.since(view.record.held_at) > view.spec().hold;
+        let revision = view.record.revision;
+        let wait = || Plan::wait(Reason::new(Rule::R33, Why::HoldUnconfirmed { revision }));
+        self.release_hold().filter(|_| overdue).unwrap_or_else(wait)
     }
 
     fn async_not_level(&self, r: &Registration, answer: &Answer) -> Plan {
@@ -292,7 +301,7 @@ impl Pair<'_> {
     /// Writes were held for a replica that is not level any more: go on, if the policy allows it.
     fn release_hold(&self) -> Option<Plan> {
         let writes = self.view.writes_unprotected(self.view.record.exposed);
-        if self.view.record.writes != Writes::Held || writes != Writes::Open {
+        if self.view.record.writes == Writes::Open || writes != Writes::Open {
             return None;
         }
         let reason = Reason::new(Rule::R33, Why::HoldOver { pod: self.partner });
@@ -304,6 +313,12 @@ impl Pair<'_> {
         let listed = view.listed(self.main.pod, r);
         if r.status == Status::Ready {
             return self.strict_ready(listed);
+        }
+        if let (Status::Diverged, Some(_), Some(answer)) = (r.status, view.record.sync, view.answer(pod)) {
+            // A protected pod is never reset, nor its protection given up, on the word of one server (R14).
+            if let Some(plan) = reset::diverged(view, self.main, pod, answer) {
+                return plan;
+            }
         }
         let alive = view.answer(pod).is_some();
         let stuck = matches!(r.status, Status::Invalid | Status::Diverged)
@@ -417,12 +432,13 @@ impl Pair<'_> {
     fn prove(&self, answer: &Answer) -> Plan {
         let (view, pod) = (self.view, self.partner);
         if view.rules().on(Rule::R35) && !view.seen.all_confirmed_term(view.record.term) {
-            return Plan::wait(Reason::new(
+            let behind = Reason::new(
                 Rule::R35,
                 Why::GatewaysBehind {
                     term: view.record.term,
                 },
-            ));
+            );
+            return self.hold_unconfirmed().also(behind);
         }
         let Some(volume) = view.volume(pod) else {
             return Plan::wait(Reason::new(Rule::Prove, Why::NoNews { pod }));
@@ -450,6 +466,16 @@ impl Pair<'_> {
     fn write(&self, next: Record) -> Step {
         Step::WriteRecord(Box::new(forget_gone(self.view, next)))
     }
+}
+
+/// Does this plan only open writes again that were held? Then a repair that needs them held goes first.
+pub(super) fn only_reopens(view: &View<'_>, plan: &Plan) -> bool {
+    let [only] = plan.steps.as_slice() else {
+        return false;
+    };
+    only.step.record().is_some_and(|next| {
+        next.writes == Writes::Open && next.sync.is_some() && next.sync == view.record.sync
+    })
 }
 
 /// Registers an ASYNC replica; a refusal is undone in the same turn (R32).

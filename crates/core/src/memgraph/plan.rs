@@ -191,6 +191,19 @@ impl Plan {
         self
     }
 
+    /// Puts a step in front of the others.
+    #[must_use]
+    pub fn preceded_by(mut self, step: Step) -> Self {
+        self.steps.insert(
+            0,
+            Planned {
+                step,
+                on_refusal: OnRefusal::End,
+            },
+        );
+        self
+    }
+
     /// Adds a reason.
     #[must_use]
     pub fn also(mut self, reason: Reason) -> Self {

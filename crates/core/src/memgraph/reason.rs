@@ -121,7 +121,7 @@ whys! {
     ResetOverruled { pod: Ordinal } => "the reset of {pod} belongs to another term and is dropped",
     MainSuspect { main: Ordinal } => "Error 3 accuses two, and the history of {main} is the suspect: nobody is reset, {main} is restarted once",
     AskOthersFirst { pod: Ordinal } => "{pod} is called diverged; it is believed when MAIN accepts another replica, so those are asked first",
-    EverybodyAccused { main: Ordinal } => "{main} calls every replica diverged: more likely its own history is wrong than all their data; nobody is reset, `mainstay approve` resets one",
+    EverybodyAccused { main: Ordinal } => "{main} calls every replica diverged: a restart did not help, and a snapshot may keep a wrong history; nobody is reset, `mainstay approve` resets one",
     TooOldToJudge { pod: Ordinal } => "{pod} is called diverged, but its data is older than what the history of MAIN can judge: it may only be behind; not reset, `mainstay approve` resets it",
     TooManyResets { pod: Ordinal } => "{pod} is diverged, but this hour has had its share of resets",
     NoRoom { pod: Ordinal } => "{pod} is diverged, but its volume has no room for the quarantine",

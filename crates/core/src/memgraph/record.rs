@@ -215,6 +215,8 @@ impl Record {
         next.candidate = Some(candidate);
         next.reset = None;
         next.writes = Writes::Held;
+        // As after a failover: whoever serves next is not protected yet.
+        next.exposed = true;
         next
     }
 

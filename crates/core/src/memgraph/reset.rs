@@ -37,6 +37,9 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
     if let Some(refusal) = refusal(view, main, pod) {
         return Some(refusal);
     }
+    if view.seen.object(pod).is_none() {
+        return Some(Plan::wait(Reason::new(Rule::Reset, Why::PartnerAway { pod })));
+    }
     let reset = Reset {
         pod,
         process: answer.process,
@@ -52,11 +55,7 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
 /// `Error: 3` at registration or status `diverged`, said by this MAIN of this process.
 fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
     let process = view.answer(pod).map(|a| a.process);
-    let refused = view
-        .seen
-        .pod(pod)
-        .and_then(|p| p.refusal)
-        .is_some_and(|r| {
+    let refused = view.seen.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
         r.code == DIVERGED && r.by == main.process && Some(r.of) == process && r.term == main.term
     });
     let shown = |r: &Registration| r.name.pod() == pod && r.status == Status::Diverged;
@@ -104,7 +103,10 @@ fn nobody_confirms(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Reason>
     let (mut any, mut unasked) = (false, false);
     for other in others {
         any = true;
-        let listed = view.answer(main.pod).into_iter().flat_map(|a| View::registrations_of(a, other));
+        let listed = view
+            .answer(main.pod)
+            .into_iter()
+            .flat_map(|a| View::registrations_of(a, other));
         let accepted = listed.into_iter().any(|r| {
             r.attached && matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery)
         });
@@ -116,8 +118,16 @@ fn nobody_confirms(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Reason>
     match (any, unasked) {
         (false, _) => None,
         (true, true) => Some(Reason::new(Rule::R26, Why::AskOthersFirst { pod })),
+        // MAIN was restarted for it and says so still: true, unless a snapshot kept the wrong history.
+        (true, false) if main.rebuilt && !keeps_snapshots(view, main) => None,
         (true, false) => Some(Reason::new(Rule::R26, Why::EverybodyAccused { main: main.pod })),
     }
+}
+
+fn keeps_snapshots(view: &View<'_>, main: &Main) -> bool {
+    view.answer(main.pod)
+        .and_then(|a| a.data)
+        .is_none_or(|d| d.snapshots)
 }
 
 /// A replica that was away for a whole epoch is called diverged by a MAIN that restarted in that epoch, although
@@ -188,13 +198,16 @@ pub(super) fn pending(view: &View<'_>, main: &Main, answer: &Answer) -> Option<P
     let pod = reset.pod;
     let overruled =
         reset.term != view.record.term || pod == main.pod || view.record.sync.is_some_and(|s| s.pod == pod);
-    let back = !runs(view, pod, &reset)
-        && View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready);
-    if overruled || back {
-        let why = if overruled {
-            Why::ResetOverruled { pod }
-        } else {
+    let successor = view.answer(pod).is_some_and(|a| a.process != reset.process);
+    let back =
+        successor && View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready);
+    // It restarted before the marker was written: nothing was wiped, and a new request is needed.
+    let missed = successor && is_accused(view, main, pod);
+    if overruled || back || missed {
+        let why = if back {
             Why::ResetOver { pod }
+        } else {
+            Why::ResetOverruled { pod }
         };
         let next = forget_gone(view, view.record.reset_done());
         return Some(Plan::because(Reason::new(Rule::Reset, why)).then(Step::WriteRecord(Box::new(next))));

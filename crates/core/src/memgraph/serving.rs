@@ -24,18 +24,24 @@ pub(super) fn turn(view: &View<'_>) -> Plan {
         return failover::turn(view, main);
     };
     let plan = replica_ahead(view, main, answer)
-        .or_else(|| mark_lost(view, main, answer))
         .or_else(|| hibernation::fall_asleep(view, main, answer))
         .or_else(|| switchover::begin(view, main))
         .or_else(|| close_by_policy(view))
-        .or_else(|| reset::pending(view, main, answer))
-        .or_else(|| async_pods::repair(view, main, answer));
+        .or_else(|| reset::pending(view, main, answer));
     if let Some(plan) = plan {
         return plan;
     }
     let pair = pair::turn(view, main, answer);
-    let plan = if pair.steps.is_empty() {
-        beside(pair, async_pods::turn(view, main, answer))
+    let plan = if pair.steps.is_empty() || pair::only_reopens(view, &pair) {
+        mark_lost(view, main, answer)
+            .or_else(|| async_pods::repair(view, main, answer))
+            .unwrap_or_else(|| {
+                if pair.steps.is_empty() {
+                    beside(pair, async_pods::turn(view, main, answer))
+                } else {
+                    pair
+                }
+            })
     } else {
         pair
     };

@@ -42,7 +42,8 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
     let late = view.now.since(view.record.since) > view.spec().drain;
     if view.healthy(main) && (late || !alive) {
         let reason = Reason::new(Rule::Switchover, Why::SwitchoverGivenUp { pod });
-        return term::begin(view, main.pod, view.record.exposed, How::Plain, reason);
+        // It was protected before the move, and MAIN has kept its office: writes wait until it is proven again.
+        return term::begin(view, main.pod, false, How::Plain, reason);
     }
     // While MAIN lives it is still a planned move; once it died it is a failover, which may pass a fence over.
     let how = if view.healthy(main) { How::Move } else { How::Plain };

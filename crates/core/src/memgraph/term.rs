@@ -95,6 +95,9 @@ fn begin_again(view: &View<'_>, pod: Ordinal, reason: Reason) -> Plan {
         Some(answer) if same_volume && mark_before(view, answer, view.record, How::Plain).is_ok() => {
             begin(view, pod, true, How::Plain, reason)
         }
+        Some(answer) if answer.data.is_none() => {
+            Plan::wait(Reason::new(Rule::R6, Why::DataUnread { pod })).also(reason)
+        }
         Some(_) => Plan::wait(Reason::new(Rule::R6, Why::SuspiciousData { pod })).also(reason),
         None => Plan::wait(Reason::new(Rule::Bootstrap, Why::NotReady { pod })).also(reason),
     }
@@ -112,10 +115,10 @@ fn resume_with_anybody(view: &View<'_>, candidate: &Candidate) -> Plan {
     let Some(usurper) = candidacy(view, pod) else {
         return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
     };
-    let mut next = view.record.taken_over(false);
+    // Nobody is named, so there is nothing to take over: the term is simply finished.
+    let mut next = view.record.clone();
     next.candidate = Some(usurper);
-    let plan = Plan::because(Reason::new(Rule::Complete, Why::TakeOver { pod }))
-        .then(Step::WriteRecord(Box::new(next.clone())));
+    let plan = Plan::because(Reason::new(Rule::Complete, Why::TakeOver { pod }));
     complete(view, &next, How::Plain, plan)
 }
 
@@ -216,7 +219,8 @@ fn mark_before(view: &View<'_>, answer: &Answer, record: &Record, how: How) -> R
     // As it was read: nobody can have written the mark of a term that is only being begun.
     let highest = view.record.term;
     let expected = match (mark, lowest) {
-        _ if how == How::Override => true,
+        // A human may choose any data, but the mark never goes back: gateways and records compare it.
+        (mark, _) if how == How::Override => mark.is_none_or(|t| t <= record.term),
         // First term: the mark is created, or an unfinished first term or an adopted cluster left one.
         (mark, None) => mark.is_none_or(|t| t <= highest),
         (Some(mark), Some(lowest)) => mark >= lowest && mark <= highest,

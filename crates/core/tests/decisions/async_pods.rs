@@ -1,6 +1,6 @@
 //! Pods outside the pair: registered, repaired, dropped when they are gone for good; never in the way.
 
-use super::cluster::{ago, cluster, process, registration, second, strict};
+use super::cluster::{Situation, ago, cluster, process, registration, second, strict};
 use super::render::assert_table;
 use mainstay_core::memgraph::ids::{Ordinal, RegistrationName};
 use mainstay_core::memgraph::observed::{Mode, Role, Status};
@@ -154,6 +154,63 @@ fn async_pods() {
             (
                 "a loose ASYNC process is left alone",
                 cluster().loose(2, process(2))
+            ),
+        ]
+    );
+}
+
+#[test]
+fn an_async_pod_that_is_registered_otherwise() {
+    let wrong = || cluster().listed(2, |r| r.address_ok = false);
+    let held = |ms| {
+        wrong().record(|r| {
+            r.writes = Writes::Held;
+            r.held_at = ago(ms);
+        })
+    };
+    let behind = |s: Situation| s.one_gateway(|g| g.revision.0 -= 1);
+    assert_table!(
+        "async_pods__registered_otherwise",
+        [
+            ("ready and level, writes open: held first", wrong()),
+            (
+                "in mode SYNC: held first",
+                cluster().listed(2, |r| r.mode = Mode::Sync)
+            ),
+            (
+                "under a STRICT_SYNC name: held first",
+                cluster().listed(2, |r| r.name = strict(2, 5))
+            ),
+            ("one behind: left", wrong().listed(2, |r| r.behind = -1)),
+            (
+                "catching up: left",
+                wrong().listed(2, |r| r.status = Status::Recovery)
+            ),
+            (
+                "a zombie is made anew in its turn",
+                wrong().listed(2, |r| r.attached = false)
+            ),
+            ("writes held and confirmed: dropped", held(1000)),
+            ("a gateway is behind, and there is time left", behind(held(5000))),
+            (
+                "a gateway is behind, and the time is over: writes go on",
+                behind(held(5001))
+            ),
+            (
+                "held less than a pause ago: left",
+                wrong().record(|r| r.held_at = ago(29_999))
+            ),
+            (
+                "held a pause ago: held again",
+                wrong().record(|r| r.held_at = ago(30_000))
+            ),
+            (
+                "a loose process that ended is forgotten",
+                wrong().loose(1, second(1))
+            ),
+            (
+                "an authority pod is the pair's business",
+                cluster().listed(1, |r| r.address_ok = false)
             ),
         ]
     );

@@ -154,6 +154,7 @@ fn a_pod(pod: u8, role: Role, replicas: Option<Vec<Registration>>) -> Pod {
             proof: ProofId(70),
         }),
         empty: false,
+        snapshots: false,
     };
     let answer = Answer {
         at: ANSWERED_AT,
@@ -369,6 +370,7 @@ impl Situation {
                     database: DatabaseId(0xee),
                     mark: None,
                     empty: true,
+                    snapshots: false,
                 };
             })
     }

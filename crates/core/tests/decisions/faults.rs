@@ -1,5 +1,4 @@
-//! Situations whose decision is not what the protocol says. Each states what is right, and is ignored until
-//! `decide` does it: remove the attribute together with the fault.
+//! Situations that were once decided wrongly, each with what is right.
 
 use super::cluster::{NOW, Situation, TERM, ago, cluster, process};
 use super::render::text;
@@ -23,7 +22,6 @@ fn named(situation: Situation, pod: u8) -> Situation {
 }
 
 #[test]
-#[ignore = "a move ends with writes held, because `exposed` of the new term is not set"]
 fn a_main_that_dies_during_a_move_leaves_writes_open_as_after_any_failover() {
     let dead = cluster().crashed(0).moving();
     let last = dead
@@ -36,7 +34,6 @@ fn a_main_that_dies_during_a_move_leaves_writes_open_as_after_any_failover() {
 }
 
 #[test]
-#[ignore = "the registration is made anew, which takes protection back, and the next turn resets it by itself"]
 fn a_protected_pod_that_is_shown_as_diverged_is_not_reset_without_approval() {
     let diverged = cluster().listed(1, |r| r.status = Status::Diverged);
     assert_eq!(
@@ -49,7 +46,6 @@ fn a_protected_pod_that_is_shown_as_diverged_is_not_reset_without_approval() {
 }
 
 #[test]
-#[ignore = "the old request is never dropped, and it counts as another reset"]
 fn a_reset_whose_process_restarted_before_the_marker_was_written_is_asked_for_again() {
     let restarted = cluster()
         .unprotected()
@@ -65,7 +61,6 @@ fn a_reset_whose_process_restarted_before_the_marker_was_written_is_asked_for_ag
 }
 
 #[test]
-#[ignore = "a reset is recorded that nobody can carry out"]
 fn a_pod_without_an_object_is_not_reset() {
     let gone = cluster()
         .unregistered(2)
@@ -75,7 +70,6 @@ fn a_pod_without_an_object_is_not_reset() {
 }
 
 #[test]
-#[ignore = "an old `ready` in SHOW REPLICAS ends the reset while its pod is still away"]
 fn a_reset_is_not_over_while_nothing_runs_there() {
     let away = cluster().crashed(2).resetting(2);
     assert!(
@@ -86,7 +80,6 @@ fn a_reset_is_not_over_while_nothing_runs_there() {
 }
 
 #[test]
-#[ignore = "neither path looks at the time, so one gateway that is cut off stops all writes"]
 fn writes_are_not_held_for_longer_than_a_hold() {
     let held = |s: Situation| {
         s.record(|r| {
@@ -105,7 +98,6 @@ fn writes_are_not_held_for_longer_than_a_hold() {
 }
 
 #[test]
-#[ignore = "only held writes are opened again"]
 fn writes_that_were_closed_for_a_sleep_that_did_not_come_are_opened_again() {
     let alone = cluster()
         .unprotected()
@@ -117,7 +109,6 @@ fn writes_that_were_closed_for_a_sleep_that_did_not_come_are_opened_again() {
 }
 
 #[test]
-#[ignore = "the wish counts as fulfilled, or is not heard"]
 fn a_human_who_names_a_pod_is_heard_wherever_the_plan_says_that_a_human_must_look() {
     let suspicious = cluster().crashed(0).no_main(1).mark(1, None);
     let unmarked = cluster().restarted(0).unprotected().mark(0, None);
@@ -134,7 +125,6 @@ fn a_human_who_names_a_pod_is_heard_wherever_the_plan_says_that_a_human_must_loo
 }
 
 #[test]
-#[ignore = "the new term is counted from the record alone, and the mark goes back"]
 fn an_override_begins_above_the_mark_of_the_pod_it_names() {
     let ahead = named(cluster().crashed(0).unprotected().mark(1, Some(TERM.0 + 5)), 1);
     let back = |s: &Step| matches!(s, Step::AdvanceMark { from: Some(from), to, .. } if to < from);
@@ -142,7 +132,6 @@ fn an_override_begins_above_the_mark_of_the_pod_it_names() {
 }
 
 #[test]
-#[ignore = "only the data must have been read"]
 fn b4_a_main_that_did_not_answer_show_replicas_is_not_discovered_yet() {
     let unread = |s: Situation, pod| s.answer(pod, |a| a.replicas = None);
     let adopted = unread(cluster().never_recorded(), 0);
@@ -153,7 +142,6 @@ fn b4_a_main_that_did_not_answer_show_replicas_is_not_discovered_yet() {
 }
 
 #[test]
-#[ignore = "the mark is written first, which such a MAIN cannot do, and nothing below it is ever reached"]
 fn a_lost_mark_does_not_keep_a_dead_registration_from_being_removed() {
     let stuck = cluster().mark(0, None).mark(1, None).listed(1, |r| {
         r.status = Status::Invalid;
@@ -167,7 +155,6 @@ fn a_lost_mark_does_not_keep_a_dead_registration_from_being_removed() {
 }
 
 #[test]
-#[ignore = "whatever is wrong is called suspicious"]
 fn a_first_candidate_whose_data_was_not_read_is_not_called_suspicious() {
     let record = mainstay_core::memgraph::record::Record::initialising(
         TERM,
@@ -186,7 +173,6 @@ fn a_first_candidate_whose_data_was_not_read_is_not_called_suspicious() {
 }
 
 #[test]
-#[ignore = "the sentence does not look at the protected pod"]
 fn nobody_is_asked_to_choose_while_the_protected_pod_is_only_slow_to_answer() {
     let lost = Why::MainVolumeLost {
         main: Ordinal(0),
@@ -203,13 +189,14 @@ fn nobody_is_asked_to_choose_while_the_protected_pod_is_only_slow_to_answer() {
 }
 
 #[test]
-#[ignore = "it is left without a word: neither a step nor a reason"]
-fn an_async_registration_with_a_foreign_address_is_at_least_reported() {
-    let wrong = cluster().listed(2, |r| r.address_ok = false);
-    assert_ne!(
-        whys(&wrong),
-        [Why::Healthy { main: Ordinal(0) }],
-        "{}",
-        text(&wrong.plan())
-    );
+fn an_async_registration_never_delays_the_withdrawal_of_a_protection_that_is_gone() {
+    let wrong = cluster().listed(2, |r| r.address_ok = false).unregistered(1);
+    let held = wrong.clone().record(|r| {
+        r.writes = Writes::Held;
+        r.held_at = ago(1000);
+    });
+    for situation in [wrong, held.one_gateway(|g| g.revision.0 -= 1)] {
+        let withdraws = |s: &Step| s.record().is_some_and(|r| r.sync.is_none());
+        assert!(has_step(&situation, withdraws), "{}", text(&situation.plan()));
+    }
 }

@@ -162,17 +162,17 @@ fn a_pod_catches_up_and_writes_are_held() {
                     .pod(1, |p| p.object = None),
             ),
             (
-                "held a pause ago: not again yet",
-                behind(-1).record(|r| r.held_at = ago(30_000))
+                "held less than a pause ago: not again yet",
+                behind(-1).record(|r| r.held_at = ago(29_999))
             ),
             (
-                "held more than a pause ago: again",
-                behind(-1).record(|r| r.held_at = ago(30_001))
+                "held a pause ago: again",
+                behind(-1).record(|r| r.held_at = ago(30_000))
             ),
             (
                 "a shorter pause, as declared",
                 behind(-1)
-                    .record(|r| r.held_at = ago(30_000))
+                    .record(|r| r.held_at = ago(29_999))
                     .spec(|s| s.hold = Duration::from_secs(4))
             ),
             (
@@ -203,6 +203,18 @@ fn a_pod_catches_up_and_writes_are_held() {
             (
                 "it does not answer and writes are open",
                 cluster().joining().silent(1, 3)
+            ),
+            (
+                "its pod is being deleted and writes are open",
+                cluster().joining().object(1, |o| o.terminating = true)
+            ),
+            (
+                "its pod is being deleted, held: writes go on",
+                level_and_held().object(1, |o| o.terminating = true)
+            ),
+            (
+                "its pod has no address, held: writes go on",
+                level_and_held().object(1, |o| o.addressed = false)
             ),
             (
                 "policy Always, held, not in time",

@@ -103,7 +103,7 @@ fn who_is_wrong() {
                     .silent(2, 3)
             ),
             (
-                "every peer, but MAIN's history was rebuilt: the peer",
+                "every peer, but MAIN's history was rebuilt: a human",
                 rebuilt(both())
             ),
             (
@@ -113,6 +113,46 @@ fn who_is_wrong() {
             (
                 "MAIN's history is suspect and was rebuilt: MAIN",
                 rebuilt(suspect(ex_main()))
+            ),
+            (
+                "the other peer was not asked yet: it waits",
+                ex_main().unregistered(2)
+            ),
+            (
+                "the other peer was not asked yet, and a human approved",
+                ex_main()
+                    .unregistered(2)
+                    .wish(|w| w.approve_reset = Some(Ordinal(1)))
+            ),
+            (
+                "the other peer is accepted and catching up: the accused",
+                ex_main().listed(2, |r| r.status = Status::Recovery)
+            ),
+            (
+                "the other peer is accepted and replicating: the accused",
+                ex_main().listed(2, |r| r.status = Status::Replicating)
+            ),
+            (
+                "the other peer is listed and invalid: it waits",
+                ex_main().listed(2, |r| {
+                    r.status = Status::Invalid;
+                    r.since = ago(0);
+                })
+            ),
+            (
+                "the other peer is a zombie: it waits",
+                ex_main().listed(2, |r| {
+                    r.attached = false;
+                    r.since = ago(0);
+                })
+            ),
+            (
+                "every peer, MAIN's history was rebuilt, and a human approved one",
+                rebuilt(both()).wish(|w| w.approve_reset = Some(Ordinal(1)))
+            ),
+            (
+                "it was refused in an earlier term",
+                ex_main().pod(1, |p| p.refusal.as_mut().unwrap().term.0 -= 1)
             ),
             (
                 "the accused has data of a term that MAIN's history is right about",

@@ -51,6 +51,8 @@ pub struct Scenario {
     pub title: String,
     /// The world with every rule in force.
     pub world: Config,
+    /// Rules that are off in both plays: later ones, which would hide what this one is for.
+    pub before: Vec<Rule>,
     /// The rules whose absence it shows.
     pub without: Vec<Rule>,
     /// The violation without them.
@@ -86,13 +88,13 @@ impl Scenario {
     /// Reads a scenario.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let mut title = Vec::new();
-        let (mut world, mut without, mut expect, mut actions) = (None, Vec::new(), None, Vec::new());
+        let (mut world, mut rules, mut expect, mut actions) = (None, Switched::default(), None, Vec::new());
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if let Some(words) = line.strip_prefix('#') {
                 title.push(words.trim().to_owned());
             } else if let Some((head, value)) = line.split_once(": ").filter(|(h, _)| is_header(h)) {
-                header(head, value, &mut world, &mut without, &mut expect)?;
+                header(head, value, &mut world, &mut rules, &mut expect)?;
             } else if !line.is_empty() {
                 let unknown = || ScenarioError::UnknownAction {
                     line: at + 1,
@@ -104,9 +106,12 @@ impl Scenario {
         let mut world: Config = world.ok_or(ScenarioError::Missing("world"))?;
         world.budget = PLENTY;
         let expect = expect.ok_or(ScenarioError::Missing("expect"))?;
+        let Switched { before, without } = rules;
+        let world = before.iter().fold(world, |w, rule| w.without(*rule));
         Ok(Self {
             title: title.join("\n"),
             world,
+            before,
             without,
             expect,
             actions,
@@ -138,7 +143,13 @@ impl Scenario {
             .fold(self.world.clone(), |w, rule| w.without(*rule));
         let found = self.play_in(&broken, &mut transcript);
         let went_wrong = found.as_deref() == Some(self.expect.as_str());
-        transcript.push_str("\nwith every rule in force:\n");
+        let kept: Vec<_> = self.before.iter().map(|r| r.id()).collect();
+        let but = if kept.is_empty() {
+            String::new()
+        } else {
+            format!(" but {}", kept.join(", "))
+        };
+        let _ = writeln!(transcript, "\nwith every rule in force{but}:");
         let clean = self.play_in(&self.world, &mut transcript).is_none();
         Played {
             transcript,
@@ -190,15 +201,22 @@ fn step(config: &Config, state: &mut State, action: Action, transcript: &mut Str
     Some(violation)
 }
 
+/// The rules that a scenario switches.
+#[derive(Default)]
+struct Switched {
+    before: Vec<Rule>,
+    without: Vec<Rule>,
+}
+
 fn is_header(head: &str) -> bool {
-    matches!(head, "world" | "without" | "expect" | "set")
+    matches!(head, "world" | "before" | "without" | "expect" | "set")
 }
 
 fn header(
     head: &str,
     value: &str,
     world: &mut Option<Config>,
-    without: &mut Vec<Rule>,
+    rules: &mut Switched,
     expect: &mut Option<String>,
 ) -> Result<(), ScenarioError> {
     match head {
@@ -206,7 +224,8 @@ fn header(
             let entry = worlds::named(value).ok_or_else(|| ScenarioError::UnknownWorld(value.to_owned()))?;
             *world = Some(entry.config);
         }
-        "without" => without.push(value.parse()?),
+        "before" => rules.before.push(value.parse()?),
+        "without" => rules.without.push(value.parse()?),
         "set" => set(world.as_mut().ok_or(ScenarioError::Missing("world"))?, value)?,
         _ => *expect = Some(value.to_owned()),
     }
@@ -216,7 +235,10 @@ fn header(
 /// What a scenario may change about its world.
 fn set(world: &mut Config, setting: &str) -> Result<(), ScenarioError> {
     match setting {
-        "a drop that hits background work is a violation" => world.report_drops = true,
+        "a drop that crashes MAIN is a violation" => world.report_drops = true,
+        "a registration that stalls MAIN is a violation" => world.report_stalls = true,
+        "commits are not fsynced" => world.fsync = false,
+        "pods start as they were" => world.init_file = false,
         "false divergence is no violation by itself" => world.report_false_divergence = false,
         "catch-up loads a snapshot" => world.snapshot_recovery = true,
         "deadlines may pass" => world.deadlines = true,

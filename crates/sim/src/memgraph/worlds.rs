@@ -70,6 +70,21 @@ fn deadlines(config: &mut Config) {
     config.deadlines = true;
 }
 
+fn commands(config: &mut Config) {
+    config.from_nothing = true;
+    config.report_drops = true;
+}
+
+fn stalls(config: &mut Config) {
+    config.report_stalls = true;
+    config.writes = 0;
+    config.operators_die = false;
+}
+
+fn no_fsync(config: &mut Config) {
+    config.fsync = false;
+}
+
 fn three_pods(config: &mut Config) {
     config.pods = 3;
     config.spec.replicas = 3;
@@ -111,6 +126,11 @@ const ROWS: &[Row] = &[
     Row { name: "B1", operators: 2, record_writes: 9, budget: Budget { crashes: 2, ..NONE }, change: from_nothing, ..ROW },
     Row { name: "B2", operators: 2, record_writes: 9, budget: Budget { crashes: 1, volumes: 1, late: 1, ..NONE }, change: from_nothing, ..ROW },
     Row { name: "L1", terms: 9, record_writes: 18, budget: Budget { crashes: 1, ..NONE }, liveness: true, ..ROW },
+    // Commands that a real MAIN does not survive; without races, so that only the plan can be at fault.
+    Row { name: "K1", writes: 2, record_writes: 9, change: commands, ..ROW },
+    Row { name: "K2", budget: Budget { crashes: 1, ..NONE }, change: stalls, ..ROW },
+    // No fsync: what R12 forbids.
+    Row { name: "P1", terms: 3, budget: Budget { crashes: 1, ..NONE }, change: no_fsync, ..ROW },
     // What was only reasoned about before: a third pod, sleep, a lost record, a dropped registration, a
     // human's override.
     Row { name: "C1", budget: Budget { crashes: 1, suspicions: 1, ..NONE }, change: three_pods, ..ROW },

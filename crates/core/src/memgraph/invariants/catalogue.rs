@@ -49,7 +49,7 @@ invariants! {
     ProvenInEpoch = "I2.5" [R25]: "Only a process that lived when MAIN's epoch began is proven.",
     ProvenAfterGateways = "I2.6" [R35]: "Protection is recorded only when every gateway confirmed the term.",
     ProtectionEnds = "I2.7" []: "A new term and a new MAIN begin without protection; only a planned move keeps it until it serves.",
-    EpochNeedsPromotion = "I2.8" [R11, R25]: "An epoch and its peers are new only if this plan promotes, and peers are processes that answered when the term began.",
+    EpochNeedsPromotion = "I2.8" [R5, R11, R25]: "An epoch and its peers are new only if this plan promotes, and peers are processes that answered when the term began.",
     LooseUntilGone = "I2.9" [R34]: "A loose entry goes only when its process was seen to be gone.",
     UnfinishedIsLoose = "I2.10" [R5, R34]: "The candidate of a term that another turn began becomes loose before anything else happens to that term.",
     WithdrawFirst = "I2.11" [R5, R16]: "The registration that the record calls protection is never dropped.",
@@ -68,7 +68,7 @@ invariants! {
     ClosedWhileAhead = "I2.24" [R27]: "Writes are not opened while MAIN shows a replica that has more than MAIN.",
 
     // 3: no role command without a compare-and-swap.
-    RecordFirst = "I3.1" [R18]: "A role command follows a write of the record in the same plan.",
+    RecordFirst = "I3.1" [R5, R18]: "A role command follows a write of the record in the same plan.",
     CandidateOnly = "I3.2" []: "Only the candidate of the record just written is promoted, in a state without MAIN.",
     FreshTarget = "I3.3" []: "A database command goes only to a process that answered after the record was read.",
     OneRevision = "I3.4" []: "Every write raises the revision by one, and the record is created only if there is none.",

@@ -174,7 +174,17 @@ impl State {
             last_write: _,
         } = self;
         (pods, record, version, status_term, operators).hash(&mut hasher);
-        (outstanding, cut, acked, next_write, asleep, scale, overriding, budget).hash(&mut hasher);
+        (
+            outstanding,
+            cut,
+            acked,
+            next_write,
+            asleep,
+            scale,
+            overriding,
+            budget,
+        )
+            .hash(&mut hasher);
         let (term, revision) = self.asked_of_gateways();
         for gateway in gateways {
             let super::state::Gateway { gate, session } = gateway;

@@ -74,7 +74,9 @@ pub struct Config {
     pub from_nothing: bool,
     /// MAIN calling a pod diverged that is not is a violation by itself.
     pub report_false_divergence: bool,
-    /// A DROP that hits background work is a violation, not only the crash of MAIN that it is.
+    /// A REGISTER that stalls MAIN is a violation.
+    pub report_stalls: bool,
+    /// A DROP that crashes MAIN is a violation by itself.
     pub report_drops: bool,
     /// A perfect lease: a turn only begins while no other is under way.
     pub perfect_lease: bool,
@@ -111,6 +113,7 @@ impl Config {
             operators_die: true,
             from_nothing: false,
             report_false_divergence: true,
+            report_stalls: false,
             report_drops: false,
             perfect_lease: false,
             spec,

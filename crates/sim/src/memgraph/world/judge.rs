@@ -45,6 +45,13 @@ pub enum Violation {
         /// Which replica.
         replica: Ordinal,
     },
+    /// A REGISTER went to a peer that does not listen: a real MAIN answers nothing for seconds.
+    RegisterDead {
+        /// Which MAIN.
+        main: Ordinal,
+        /// Which replica.
+        replica: Ordinal,
+    },
     /// A plan broke an invariant.
     Invariant(String),
 }
@@ -65,6 +72,12 @@ impl fmt::Display for Violation {
                 write!(
                     f,
                     "{main} was told to drop {replica} while it had background work"
+                )
+            }
+            Self::RegisterDead { main, replica } => {
+                write!(
+                    f,
+                    "{main} was told to register {replica}, which does not listen: it stalls"
                 )
             }
             Self::Invariant(text) => write!(f, "a plan broke an invariant: {text}"),

@@ -178,6 +178,7 @@ impl State {
                 proof: store.proof,
             }),
             empty: store.writes.is_empty(),
+            snapshots: pod.db.snapshot().is_some(),
         };
         let replicas = pod.db.show_replicas().ok().map(|rows| {
             rows.map(|shown| {

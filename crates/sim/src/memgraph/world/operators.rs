@@ -11,7 +11,7 @@ use mainstay_core::memgraph::observed;
 use mainstay_core::memgraph::plan::{Step, Target};
 use mainstay_core::memgraph::prepare::Marker;
 use mainstay_core::memgraph::turn::{Outcome, Progress, Turn, awaited};
-use mainstay_core::memgraph::{Record, Rule, decide, invariants};
+use mainstay_core::memgraph::{Record, Rule, Rules, decide, invariants};
 
 impl State {
     /// One look: observe, decide, check. A plan without steps changes nothing.
@@ -24,9 +24,12 @@ impl State {
         for reason in &plan.reasons {
             doing.note(|| reason.to_string());
         }
-        if let Some(broken) = invariants::check(record, &seen, &plan, lens.now())
-            .into_iter()
-            .next()
+        // With a rule switched off the question is what becomes of the world, not of the plan.
+        let judged = doing.config.rules() == Rules::ALL;
+        if judged
+            && let Some(broken) = invariants::check(record, &seen, &plan, lens.now())
+                .into_iter()
+                .next()
         {
             doing.violate(Violation::Invariant(broken.to_string()));
         }
@@ -142,7 +145,7 @@ impl State {
             Step::Promote(target) => self.promote(doing, *target),
             Step::PushRecord(_) => Outcome::Done,
             Step::AwaitFence { .. } | Step::AwaitGateways(..) => self.wait_for(doing, op, step, lens),
-            Step::AdvanceMark { on, from, to } => self.advance_mark(*on, *from, *to),
+            Step::AdvanceMark { on, from, to } => self.advance_mark(doing, *on, *from, *to),
             Step::RunOnPromotion(_) => Outcome::Done,
             Step::Register { on, name, mode, peer } => self.register(doing, op, *on, *name, *mode, *peer),
             Step::Drop { on, name } => self.drop_registration(doing, *on, *name),
@@ -288,7 +291,7 @@ impl State {
         }
     }
 
-    fn advance_mark(&mut self, on: Target, from: Option<Term>, to: Term) -> Outcome {
+    fn advance_mark(&mut self, doing: &Doing<'_>, on: Target, from: Option<Term>, to: Term) -> Outcome {
         let Some((_, pod)) = self.running(on.process) else {
             return Outcome::Refused;
         };
@@ -296,7 +299,8 @@ impl State {
         if mark == Some(to) && pod.db.role() == crate::memgraph::instance::Role::Main {
             return Outcome::Done;
         }
-        if mark != from {
+        // R31: the mark is compared inside the database, after the promotion.
+        if mark != from && doing.config.rules().on(Rule::R31) {
             return Outcome::Refused;
         }
         self.commit(on, Delta::Mark(to))
@@ -327,6 +331,13 @@ impl State {
             observed::Mode::StrictSync => Mode::StrictSync,
         };
         let before = self.false_divergence(on.pod.0, peer.pod.0);
+        let listens = self.pod(peer.pod.0).is_some_and(|p| p.alive) && !self.is_cut(on.pod.0, peer.pod.0);
+        if doing.config.report_stalls && !listens {
+            doing.violate(Violation::RegisterDead {
+                main: on.pod,
+                replica: peer.pod,
+            });
+        }
         let result = self.with_db(on.pod.0, |db, net| {
             db.register(model_name(name), mode, NodeId(peer.pod.0), net)
         });
@@ -354,9 +365,15 @@ impl State {
     /// What MAIN judged by, and whether it is right.
     fn why_diverged(&self, main: u8, peer: u8, false_one: bool) -> String {
         let lineage = |n: u8| self.pod(n).map(|p| p.db.lineage());
-        let (Some(judge), Some(accused)) = (lineage(main), lineage(peer)) else { return String::new() };
+        let (Some(judge), Some(accused)) = (lineage(main), lineage(peer)) else {
+            return String::new();
+        };
         let truth = if false_one { "wrongly" } else { "rightly" };
-        let history: Vec<_> = judge.history.iter().map(|e| format!("e{}@{}", e.epoch.0, e.ts.0)).collect();
+        let history: Vec<_> = judge
+            .history
+            .iter()
+            .map(|e| format!("e{}@{}", e.epoch.0, e.ts.0))
+            .collect();
         format!(
             "  {truth}: it has e{}@{}, MAIN's history is {}",
             accused.reported_epoch().0,
@@ -468,7 +485,9 @@ impl State {
 
     /// The StatefulSet is written with the version that was read: a late `Scale` hits nothing.
     fn scale(&mut self, doing: &Doing<'_>, op: Option<u8>, wanted: u8) -> Outcome {
-        let seen = op.and_then(|op| self.operators.get(usize::from(op))).map(|o| o.scale);
+        let seen = op
+            .and_then(|op| self.operators.get(usize::from(op)))
+            .map(|o| o.scale);
         if seen != Some(self.scale) {
             return Outcome::Refused;
         }

@@ -66,7 +66,9 @@ fn without(rule: Rule, number: u64, judge_knows: bool) -> Vec<Violation> {
 
 #[test]
 fn a_rule_that_is_off_is_not_held_against_the_plans_it_leads_to() {
-    for rule in Rule::ALL {
+    // Without R5 a term is finished by anybody with no write of the record at all: the judge sees a plan of
+    // another protocol, and rightly finds much to say.
+    for rule in Rule::ALL.iter().filter(|r| **r != Rule::R5) {
         for number in 0..4_000 {
             let found = without(*rule, number, true);
             assert!(found.is_empty(), "without {rule}, tape {number}: {found:?}");

@@ -144,6 +144,7 @@ fn adopted(listed: Registration) -> Sample {
                 database,
                 mark,
                 empty: false,
+                snapshots: false,
             };
         }
         s.answer(MAIN).role = Role::Main;

@@ -292,12 +292,14 @@ fn contact(tape: &mut Tape<'_>, pod: u8, runs: ProcessId, main_pod: u8, record: 
             proof: ProofId(1),
         }),
         empty: tape.rarely(),
+        snapshots: tape.rarely(),
     };
     // A pair that never had data is rare enough to be drawn as one.
     let data = if tape.rarely() {
         Data {
             mark: None,
             empty: true,
+            snapshots: false,
             ..data
         }
     } else {

@@ -126,6 +126,7 @@ pub(super) fn empty() -> Sample {
                 database: DatabaseId(1),
                 mark: None,
                 empty: true,
+                snapshots: false,
             };
         }
         s.seen.gateways.clear();
