@@ -52,11 +52,10 @@ pub(super) fn without_record(seen: &Observed, now: Time) -> Plan {
     let term = first_term(seen, [&a, &b]);
     match discover(seen, a, b) {
         // A cluster that had a record is never begun anew by itself: its data may be elsewhere.
-        Found::Fresh if lost => unknown(Rule::RecordLost),
+        Found::Fresh | Found::Ambiguous if lost => unknown(Rule::RecordLost),
         Found::Fresh => initialise(seen, term, now),
         Found::Operational(main) => adopt(seen, &main, term, lost, now),
         Found::AskSuperset { main, other } => ask_superset(seen, &main, &other),
-        Found::Ambiguous if lost => unknown(Rule::RecordLost),
         Found::Ambiguous => unknown(Rule::Bootstrap),
     }
 }

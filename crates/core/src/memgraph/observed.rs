@@ -128,6 +128,10 @@ pub enum Contact {
 }
 
 /// What Kubernetes says of a pod.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fact of the pod object"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct PodObject {
     /// Its uid.

@@ -276,7 +276,7 @@ impl Pair<'_> {
             let reason = Reason::new(Rule::Join, Why::ReplicaStuck { pod }).on([listed]);
             return self.remove(r, reason);
         }
-        if view.record.writes == Writes::Open && self.nearly_level(r) && self.view.may_hold() {
+        if view.record.writes == Writes::Open && Self::nearly_level(r) && self.view.may_hold() {
             return self.hold();
         }
         let overdue = view.now.since(view.record.held_at) > view.spec().hold;
@@ -287,7 +287,7 @@ impl Pair<'_> {
     }
 
     /// Under load an ASYNC replica is hardly ever `ready`: without a hold it would never be level.
-    fn nearly_level(&self, r: &Registration) -> bool {
+    fn nearly_level(r: &Registration) -> bool {
         const NEAR: i64 = -1000;
         matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery)
             && (NEAR..=0).contains(&r.behind)

@@ -84,7 +84,7 @@ impl Default for Spec {
             drain: Duration::from_secs(10),
             hold: Duration::from_secs(5),
             steady: Duration::from_secs(5),
-            reset_quiet: Duration::from_secs(120),
+            reset_quiet: Duration::from_mins(2),
             resets_per_hour: 3,
             rules: Rules::ALL,
         }

@@ -349,10 +349,9 @@ fn history_from(record: &Record, candidate: &Candidate) -> Term {
     match &record.main {
         // The very first term of a cluster has no past; an adopted or rebuilt one has a past nobody knows.
         None if record.term == Term(1) => Term(0),
-        None => record.term,
         Some(main) if main.pod == candidate.pod => main.history_from,
         Some(main) if main.peers.contains(&candidate.process) => main.epoch,
-        Some(_) => record.term,
+        None | Some(_) => record.term,
     }
 }
 

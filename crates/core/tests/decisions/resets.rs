@@ -103,8 +103,12 @@ fn who_is_wrong() {
                     .silent(2, 3)
             ),
             (
-                "every peer, but MAIN's history was rebuilt: a human",
+                "every peer, but MAIN's history was rebuilt: the peer",
                 rebuilt(both())
+            ),
+            (
+                "every peer, MAIN's history was rebuilt, but it keeps a snapshot: a human",
+                rebuilt(both()).data(0, |d| d.snapshots = true)
             ),
             (
                 "MAIN's history is suspect: MAIN, with one peer accused",
@@ -147,8 +151,10 @@ fn who_is_wrong() {
                 })
             ),
             (
-                "every peer, MAIN's history was rebuilt, and a human approved one",
-                rebuilt(both()).wish(|w| w.approve_reset = Some(Ordinal(1)))
+                "every peer, MAIN's history was rebuilt, it keeps a snapshot, and a human approved one",
+                rebuilt(both())
+                    .data(0, |d| d.snapshots = true)
+                    .wish(|w| w.approve_reset = Some(Ordinal(1)))
             ),
             (
                 "it was refused in an earlier term",

@@ -195,9 +195,9 @@ impl<'a> Search<'a> {
         let beyond = next.is_beyond(self.config);
         if self.options.liveness {
             if beyond {
-                self.marks.push(Mark::Beyond)
+                self.marks.push(Mark::Beyond);
             } else {
-                self.mark(&next)
+                self.mark(&next);
             }
         }
         if beyond {

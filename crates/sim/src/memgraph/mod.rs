@@ -4,6 +4,7 @@ pub mod data;
 pub mod explore;
 pub mod instance;
 pub mod scenario;
+pub mod show;
 pub mod simulate;
 pub mod world;
 pub mod worlds;

@@ -24,7 +24,6 @@ impl Simulation<'_> {
         self.faults += 1;
         self.stirred += 1;
         match self.chance.below(100) {
-            0..=29 => self.crash(),
             30..=41 => self.cut_link(),
             42..=56 => self.lose_contact(),
             57..=66 => self.gateway_sleeps(),
@@ -37,7 +36,8 @@ impl Simulation<'_> {
             96 => self.take_snapshot(),
             97 => self.lose_record(),
             98 => {
-                self.both_lead_until = self.clock.now + Duration::from_millis(self.chance.between(500..6_000))
+                self.both_lead_until =
+                    self.clock.now + Duration::from_millis(self.chance.between(500..6_000));
             }
             _ => self.crash(),
         }

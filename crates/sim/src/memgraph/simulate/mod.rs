@@ -87,7 +87,7 @@ pub fn run_with(seed: u64, config: &Config, tracing: bool) -> Report {
 /// How long faults go on.
 const TROUBLE: Duration = Duration::from_secs(90);
 /// How long the cluster may take to heal after that.
-const HEALING: Duration = Duration::from_secs(240);
+const HEALING: Duration = Duration::from_mins(4);
 /// How often an idle operator looks even if nothing changed.
 const RELOOK: Duration = Duration::from_secs(2);
 /// How long a step may wait before its turn ends.
@@ -470,16 +470,15 @@ impl<'a> Simulation<'a> {
             self.state
                 .asks_human_through(self.config, usize::from(op), &self.clock)
         });
-        match human {
-            Some(sentence) => self.human = Some(sentence),
-            None => {
-                if self.tracing {
-                    let _ = writeln!(self.trace, "   => does not heal\n      {}", describe(&self.state));
-                }
-                self.violation
-                    .get_or_insert_with(|| "the cluster does not heal".to_owned());
-            }
+        if let Some(sentence) = human {
+            self.human = Some(sentence);
+            return;
         }
+        if self.tracing {
+            let _ = writeln!(self.trace, "   => does not heal\n      {}", describe(&self.state));
+        }
+        self.violation
+            .get_or_insert_with(|| "the cluster does not heal".to_owned());
     }
 
     fn report(self, seed: u64) -> Report {

@@ -242,8 +242,9 @@ fn is_doomed<'a>(steps: impl Iterator<Item = &'a Planned>) -> bool {
 /// The process a command is meant for, if it is meant for one alone.
 fn addressee(step: &Step) -> Option<Target> {
     match step {
-        Step::Demote(on) | Step::Promote(on) => Some(*on),
-        Step::AdvanceMark { on, .. }
+        Step::Demote(on)
+        | Step::Promote(on)
+        | Step::AdvanceMark { on, .. }
         | Step::Register { on, .. }
         | Step::Drop { on, .. }
         | Step::WriteProof { on, .. }

@@ -42,6 +42,10 @@ pub struct Bounds {
 }
 
 /// A world.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent property of the world"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Its name in reports.

@@ -108,11 +108,8 @@ impl State {
     fn database_actions(&self, config: &Config, actions: &mut Vec<Action>) {
         for (pod, n) in self.pods.iter().zip(0_u8..) {
             actions.extend(self.commit_action(n));
-            if !pod.alive {
-                if !pod.scaled_away {
-                    actions.push(Action::Start(n));
-                }
-                continue;
+            if !pod.alive && !pod.scaled_away {
+                actions.push(Action::Start(n));
             }
         }
         for (main, replica, empties) in self.tendable(config) {

@@ -3,6 +3,7 @@
 use super::action::{Action, Look};
 use super::config::Config;
 use super::state::State;
+use crate::memgraph::instance::Role;
 
 impl State {
     /// The first state of a world: a protected cluster, or empty pods without a record.
@@ -11,6 +12,7 @@ impl State {
         if !config.from_nothing {
             state.settle(config);
         }
+        state.prepare_disks(config);
         state.budget = config.budget;
         let term = state.record.as_ref().map_or(0, |r| r.term.0);
         state.start = (term, state.version);
@@ -19,6 +21,16 @@ impl State {
         }
         state.canonical(config);
         state
+    }
+
+    /// What is there at the start is on disk; MAIN has a snapshot where catch-up loads one.
+    fn prepare_disks(&mut self, config: &Config) {
+        for pod in &mut self.pods {
+            pod.db.fsynced();
+            if config.snapshot_recovery && pod.db.role() == Role::Main {
+                let _ = pod.db.take_snapshot();
+            }
+        }
     }
 
     /// Lets everybody do their work, without faults, until the cluster is whole or nothing changes.
