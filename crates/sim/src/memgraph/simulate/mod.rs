@@ -210,7 +210,14 @@ impl<'a> Simulation<'a> {
         let effect = self
             .state
             .apply_with(self.config, action, self.tracing, &self.clock);
-        self.clock.follow(&self.state);
+        // A client's commit only moves `ready` to `replicating` and back, which nobody asks the age of.
+        let commit = matches!(
+            action,
+            Action::Write(_) | Action::CommitLocally(_) | Action::Finalize(_) | Action::Acknowledge(_)
+        );
+        if !commit {
+            self.clock.follow(&self.state);
+        }
         if self.tracing && !(effect.idle && effect.notes.is_empty()) {
             let _ = writeln!(self.trace, "{} {action}", self.clock.now);
             for note in &effect.notes {
@@ -253,7 +260,7 @@ impl<'a> Simulation<'a> {
             return;
         }
         if !self.leads(op) {
-            self.later(100..300, Event::Operator(op));
+            self.later(300..900, Event::Operator(op));
             return;
         }
         let now = (self.stirred, self.clock.now);
@@ -262,7 +269,7 @@ impl<'a> Simulation<'a> {
             .get(at)
             .is_none_or(|(stirred, when)| *stirred != self.stirred || now.1.since(*when) > RELOOK);
         if !stale {
-            self.later(100..300, Event::Operator(op));
+            self.later(100..400, Event::Operator(op));
             return;
         }
         if let Some(looked) = self.looked.get_mut(at) {
@@ -367,7 +374,7 @@ impl<'a> Simulation<'a> {
             self.stirred += 1;
             self.act(Action::Read(g));
         }
-        self.later(20..80, Event::Gateway(g));
+        self.later(40..200, Event::Gateway(g));
     }
 
     fn client(&mut self, g: u8) {
@@ -447,7 +454,7 @@ impl<'a> Simulation<'a> {
                 self.act(Action::Start(pod));
             }
         }
-        self.later(100..400, Event::Kubelet);
+        self.later(200..700, Event::Kubelet);
     }
 
     fn is_well(&self) -> bool {
