@@ -58,7 +58,18 @@ pub struct Scenario {
     /// The violation without them.
     pub expect: String,
     /// What happens.
-    pub actions: Vec<Action>,
+    pub lines: Vec<Line>,
+}
+
+/// One line of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// This happens.
+    Happens(Action),
+    /// This operator does all it can, databases and gateways do their part; other operators do nothing.
+    Works(u8),
+    /// The same, while every gateway sleeps.
+    WorksAlone(u8),
 }
 
 /// What came of a scenario.
@@ -73,6 +84,7 @@ pub struct Played {
 const PLENTY: Budget = Budget {
     crashes: 9,
     volumes: 9,
+    drains: 9,
     partitions: 9,
     suspicions: 9,
     late: 9,
@@ -88,7 +100,7 @@ impl Scenario {
     /// Reads a scenario.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let mut title = Vec::new();
-        let (mut world, mut rules, mut expect, mut actions) = (None, Switched::default(), None, Vec::new());
+        let (mut world, mut rules, mut expect, mut lines) = (None, Switched::default(), None, Vec::new());
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if let Some(words) = line.strip_prefix('#') {
@@ -100,7 +112,7 @@ impl Scenario {
                     line: at + 1,
                     text: line.to_owned(),
                 };
-                actions.push(action(line).ok_or_else(unknown)?);
+                lines.push(one_line(line).ok_or_else(unknown)?);
             }
         }
         let mut world: Config = world.ok_or(ScenarioError::Missing("world"))?;
@@ -114,7 +126,7 @@ impl Scenario {
             before,
             without,
             expect,
-            actions,
+            lines,
         })
     }
 
@@ -160,28 +172,52 @@ impl Scenario {
     fn play_in(&self, config: &Config, transcript: &mut String) -> Option<String> {
         let mut state = State::first(config);
         let _ = writeln!(transcript, "      {}", describe(&state));
-        for action in &self.actions {
-            if !state.enabled(config).contains(action) {
-                let _ = writeln!(transcript, "  - {action}: not possible");
-                continue;
-            }
-            if let Some(violation) = step(config, &mut state, *action, transcript) {
-                return Some(violation);
+        for line in &self.lines {
+            let violation = match *line {
+                Line::Happens(action) => happen(config, &mut state, action, transcript),
+                Line::Works(op) => work(config, &mut state, |a| is_work(a, op, true), transcript),
+                Line::WorksAlone(op) => work(config, &mut state, |a| is_work(a, op, false), transcript),
+            };
+            if violation.is_some() {
+                return violation;
             }
         }
         let _ = writeln!(transcript, "  … and everybody finishes their work");
-        for _ in 0..500 {
-            let Some(action) = state.next_fair(config).filter(|_| !state.is_whole()) else {
-                break;
-            };
-            if let Some(violation) = step(config, &mut state, action, transcript) {
-                return Some(violation);
-            }
+        if let Some(violation) = work(config, &mut state, |_| true, transcript) {
+            return Some(violation);
         }
         let whole = if state.is_whole() { "whole" } else { "not whole" };
         let _ = writeln!(transcript, "  {whole}: {}", describe(&state));
         None
     }
+}
+
+fn happen(config: &Config, state: &mut State, action: Action, transcript: &mut String) -> Option<String> {
+    if state.enabled(config).contains(&action) {
+        return step(config, state, action, transcript);
+    }
+    let _ = writeln!(transcript, "  - {action}: not possible");
+    None
+}
+
+/// Everything that may happen happens, until the cluster is whole or nothing changes any more.
+fn work(
+    config: &Config,
+    state: &mut State,
+    may: impl Fn(Action) -> bool,
+    transcript: &mut String,
+) -> Option<String> {
+    for _ in 0..500 {
+        if state.is_whole() {
+            return None;
+        }
+        let action = state.next_fair_of(config, &may)?;
+        let violation = step(config, state, action, transcript);
+        if violation.is_some() {
+            return violation;
+        }
+    }
+    None
 }
 
 fn step(config: &Config, state: &mut State, action: Action, transcript: &mut String) -> Option<String> {
@@ -237,6 +273,7 @@ fn set(world: &mut Config, setting: &str) -> Result<(), ScenarioError> {
     match setting {
         "a drop that crashes MAIN is a violation" => world.report_drops = true,
         "a registration that stalls MAIN is a violation" => world.report_stalls = true,
+        "operators keep their numbers" => world.sort_operators = false,
         "commits are not fsynced" => world.fsync = false,
         "pods start as they were" => world.init_file = false,
         "false divergence is no violation by itself" => world.report_false_divergence = false,
@@ -247,7 +284,25 @@ fn set(world: &mut Config, setting: &str) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// The action that a line says.
-fn action(line: &str) -> Option<Action> {
-    Action::all().find(|a| a.to_string() == line)
+/// What a line says.
+fn one_line(line: &str) -> Option<Line> {
+    let operators = 0..3_u8;
+    for op in operators {
+        if line == format!("op{op} works") {
+            return Some(Line::Works(op));
+        }
+        if line == format!("op{op} works, gateways sleep") {
+            return Some(Line::WorksAlone(op));
+        }
+    }
+    Action::all().find(|a| a.to_string() == line).map(Line::Happens)
+}
+
+/// May this be part of an operator's work?
+fn is_work(action: Action, op: u8, gateways: bool) -> bool {
+    match action {
+        Action::Step(n) | Action::Observe(n, _) => n == op,
+        Action::Read(_) => gateways,
+        _ => true,
+    }
 }

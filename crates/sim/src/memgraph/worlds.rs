@@ -31,6 +31,7 @@ struct Row {
 const NONE: Budget = Budget {
     crashes: 0,
     volumes: 0,
+    drains: 0,
     partitions: 0,
     suspicions: 0,
     late: 0,
@@ -85,6 +86,10 @@ fn no_fsync(config: &mut Config) {
     config.fsync = false;
 }
 
+fn resets_only(config: &mut Config) {
+    config.report_false_divergence = false;
+}
+
 fn three_pods(config: &mut Config) {
     config.pods = 3;
     config.spec.replicas = 3;
@@ -128,7 +133,11 @@ const ROWS: &[Row] = &[
     Row { name: "K1", writes: 2, record_writes: 9, change: commands, ..ROW },
     Row { name: "K2", budget: Budget { crashes: 1, ..NONE }, change: stalls, ..ROW },
     // No fsync: what R12 forbids.
-    Row { name: "P1", terms: 3, budget: Budget { crashes: 1, ..NONE }, change: no_fsync, ..ROW },
+    Row { name: "P1", terms: 3, budget: Budget { crashes: 2, ..NONE }, change: no_fsync, ..ROW },
+    // Without R25 and R26: what a false `Error: 3` costs.
+    Row { name: "W1", terms: 4, record_writes: 9, budget: Budget { crashes: 1, switchovers: 1, ..NONE }, change: resets_only, ..ROW },
+    // Two false suspicions: a role command may reach another process than the one it was meant for.
+    Row { name: "Y1", operators: 2, budget: Budget { crashes: 1, suspicions: 2, ..NONE }, ..ROW },
     // Long traces: three crashes in a row.
     Row { name: "X1", terms: 4, record_writes: 13, budget: Budget { crashes: 3, ..NONE }, ..ROW },
     // What was only reasoned about before: a third pod, sleep, a lost record, a dropped registration, a

@@ -51,6 +51,8 @@ pub enum Action {
     Crash(u8),
     /// The node of a pod loses power: what was not fsynced is gone (a fault).
     PowerLoss(u8),
+    /// A pod is deleted, as by a drain, and made anew: its init container will run (a fault).
+    Drain(u8),
     /// A pod starts.
     Start(u8),
     /// A pod that is down loses its volume (a fault).
@@ -97,6 +99,7 @@ impl Action {
                 Self::Acknowledge(n),
                 Self::Crash(n),
                 Self::PowerLoss(n),
+                Self::Drain(n),
                 Self::Start(n),
                 Self::LoseVolume(n),
                 Self::Override(n),
@@ -131,6 +134,7 @@ impl Action {
                 | Self::Execute(_)
                 | Self::Crash(_)
                 | Self::PowerLoss(_)
+                | Self::Drain(_)
                 | Self::LoseVolume(_)
                 | Self::Cut(..)
                 | Self::HandDrop(..)
@@ -166,6 +170,7 @@ impl fmt::Display for Action {
             Self::Empty(m, r) => write!(f, "{} empties {} for a snapshot", p(m), p(r)),
             Self::Crash(n) => write!(f, "{} crashes", p(n)),
             Self::PowerLoss(n) => write!(f, "{} loses power", p(n)),
+            Self::Drain(n) => write!(f, "the pod of {} is drained", p(n)),
             Self::Start(n) => write!(f, "{} starts", p(n)),
             Self::LoseVolume(n) => write!(f, "{} loses its volume", p(n)),
             Self::Cut(a, b) => write!(f, "link {}-{} is cut", p(a), p(b)),

@@ -23,7 +23,7 @@ impl State {
             self.drop_harmless_commands();
         }
         self.renumber();
-        if self.operators.len() > 1 {
+        if config.sort_operators && self.operators.len() > 1 {
             self.operators.sort_by_cached_key(super::fingerprint::of);
         }
         self.outstanding.sort_unstable();

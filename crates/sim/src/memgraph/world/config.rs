@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Budget {
     /// A database process dies.
     pub crashes: u8,
+    /// A pod is drained.
+    pub drains: u8,
     /// A pod that is down loses its volume.
     pub volumes: u8,
     /// The link between two pods is cut.
@@ -82,6 +84,9 @@ pub struct Config {
     pub report_stalls: bool,
     /// A DROP that crashes MAIN is a violation by itself.
     pub report_drops: bool,
+    /// Operators are interchangeable, so states that differ only in their order are one. Off in scenarios that
+    /// were written by hand, where `op1` must stay `op1`.
+    pub sort_operators: bool,
     /// A perfect lease: a turn only begins while no other is under way.
     pub perfect_lease: bool,
     /// What the user declared.
@@ -119,6 +124,7 @@ impl Config {
             report_false_divergence: true,
             report_stalls: false,
             report_drops: false,
+            sort_operators: true,
             perfect_lease: false,
             spec,
         }

@@ -153,6 +153,15 @@ impl State {
         }
     }
 
+    /// The pod is deleted: its process ends, and the next one belongs to another pod object.
+    pub(super) fn recreate(&mut self, config: &Config, number: u8) {
+        self.end_process(config, number, false);
+        if let Some(pod) = self.pod_mut(number) {
+            pod.recreate = true;
+            pod.uid = pod.uid.wrapping_add(1);
+        }
+    }
+
     /// The init container first if the pod is new, then the database.
     pub(super) fn start_pod(&mut self, doing: &mut Doing<'_>, number: u8) {
         let record = self.record.clone();

@@ -164,6 +164,9 @@ impl State {
                     Action::PowerLoss(n)
                 });
             }
+            if pod.alive && left.drains > 0 {
+                actions.push(Action::Drain(n));
+            }
             if !pod.alive && left.volumes > 0 {
                 actions.push(Action::LoseVolume(n));
             }

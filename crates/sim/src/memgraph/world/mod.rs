@@ -99,6 +99,10 @@ impl State {
                 self.budget.crashes = self.budget.crashes.saturating_sub(1);
                 self.end_process(config, pod, true);
             }
+            Action::Drain(pod) => {
+                self.budget.drains = self.budget.drains.saturating_sub(1);
+                self.recreate(config, pod);
+            }
             Action::Start(pod) => self.start_pod(&mut doing, pod),
             Action::LoseVolume(pod) => self.lose_volume(config, pod),
             Action::Cut(a, b) => {

@@ -471,11 +471,7 @@ impl State {
         let number = target.pod.0;
         match self.pod(number) {
             Some(pod) if pod.pod_uid(number) == uid => {
-                self.end_process(doing.config, number, false);
-                if let Some(pod) = self.pod_mut(number) {
-                    pod.recreate = true;
-                    pod.uid = pod.uid.wrapping_add(1);
-                }
+                self.recreate(doing.config, number);
                 Outcome::Done
             }
             _ => Outcome::Refused,

@@ -49,6 +49,11 @@ impl State {
 
     /// The next thing a calm world would do.
     pub fn next_fair(&self, config: &Config) -> Option<Action> {
+        self.next_fair_of(config, &|_| true)
+    }
+
+    /// The same, among what is allowed.
+    pub fn next_fair_of(&self, config: &Config, may: &impl Fn(Action) -> bool) -> Option<Action> {
         let rank = |action: &Action| match action {
             Action::Acknowledge(_) => 0,
             Action::Finalize(_) => 1,
@@ -63,7 +68,7 @@ impl State {
             _ => 99,
         };
         let mut actions = self.enabled(config);
-        actions.retain(|a| rank(a) < 99);
+        actions.retain(|a| rank(a) < 99 && may(*a));
         actions.sort_by_key(rank);
         actions.into_iter().find(|action| {
             let mut copy = self.clone();

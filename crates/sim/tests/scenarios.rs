@@ -1,0 +1,52 @@
+//! Every scenario file goes wrong without its rule and is clean with it; the transcripts are committed, so that
+//! a reviewer reads a change of behaviour as a diff.
+
+use sim::memgraph::scenario::Scenario;
+use std::path::{Path, PathBuf};
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "txt"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_scenario_goes_wrong_without_its_rule_and_is_clean_with_it() {
+    let files = files();
+    assert!(files.len() >= 15, "only {} scenarios found", files.len());
+    let mut wrong = Vec::new();
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../scenarios/transcripts");
+    settings.set_prepend_module_to_snapshot(false);
+    for file in files {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let scenario = Scenario::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let played = scenario.play();
+        if !played.as_expected {
+            wrong.push(format!("{name}:\n{}", played.transcript));
+            continue;
+        }
+        settings.bind(|| insta::assert_snapshot!(name, played.transcript));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_scenario_that_cannot_be_read_says_where() {
+    for (text, part) in [
+        ("expect: x\n", "no `world:` line"),
+        ("world: Q\n", "no world is called `Q`"),
+        ("world: F5\n", "no `expect:` line"),
+        ("world: F5\nexpect: x\nA flies\n", "line 3: `A flies`"),
+        ("world: F5\nwithout: R99\n", "no rule is called `R99`"),
+        ("world: F5\nset: gravity\n", "`gravity` is no setting"),
+    ] {
+        let error = Scenario::parse(text).unwrap_err().to_string();
+        assert!(error.contains(part), "{text:?}: {error}");
+    }
+}
