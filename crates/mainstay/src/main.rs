@@ -18,7 +18,7 @@ enum Command {
     ///
     /// The decisions are the real ones; databases, Kubernetes and network are models inside this process.
     Sandbox {
-        /// Only the story, without reasons and steps.
+        /// Only what happened and where it ended, without reasons and steps.
         #[arg(long)]
         brief: bool,
     },
@@ -26,15 +26,14 @@ enum Command {
 
 fn main() -> ExitCode {
     let Command::Sandbox { brief } = Arguments::parse().command;
-    println!(
-        "A simulated cluster: Mainstay's own decisions, on models of Memgraph, Kubernetes and the network."
-    );
+    println!("A simulated cluster: Mainstay's own decisions, on models of Memgraph, Kubernetes and the network.");
     println!("Nothing outside this process is started or touched.");
-    let well = play(|line| tell(&line, brief));
+    let mut teller = Teller { brief, last: None };
+    let well = play(|line| teller.tell(line));
     if well {
-        println!(
-            "\nNext: `cargo run --release -p sim -- explore --list`, `… -p sim -- run --seeds 1000`, docs/protocol.md"
-        );
+        println!("\nNext: cargo run --release -p sim -- explore --list   (every interleaving of small worlds)");
+        println!("      cargo run --release -p sim -- run --seeds 1000   (random large ones)");
+        println!("      docs/protocol.md                                 (the rules behind the reasons)");
         ExitCode::SUCCESS
     } else {
         eprintln!("mainstay: the simulated cluster did not come back as it should; this is a bug");
@@ -42,12 +41,26 @@ fn main() -> ExitCode {
     }
 }
 
-fn tell(line: &Line, brief: bool) {
-    match line {
-        Line::Chapter(text) => println!("\n== {text}"),
-        Line::Event(text) if !brief => println!("   {text}"),
-        Line::Detail(text) if !brief => println!("       {text}"),
-        Line::State(text) => println!("   {text}"),
-        Line::Event(_) | Line::Detail(_) => {}
+/// Prints the show; in brief only the chapters, each with the state it ends in.
+struct Teller {
+    brief: bool,
+    last: Option<String>,
+}
+
+impl Teller {
+    fn tell(&mut self, line: Line) {
+        match line {
+            Line::Chapter(text) => {
+                if let Some(state) = self.last.take() {
+                    println!("   {state}");
+                }
+                println!("\n== {text}");
+            }
+            Line::State(text) if self.brief => self.last = Some(text),
+            Line::Event(text) if !self.brief => println!("   {text}"),
+            Line::Detail(text) if !self.brief => println!("       {text}"),
+            Line::State(text) => println!("   {text}"),
+            Line::Event(_) | Line::Detail(_) => {}
+        }
     }
 }
