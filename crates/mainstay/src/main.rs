@@ -26,12 +26,16 @@ enum Command {
 
 fn main() -> ExitCode {
     let Command::Sandbox { brief } = Arguments::parse().command;
-    println!("A simulated cluster: Mainstay's own decisions, on models of Memgraph, Kubernetes and the network.");
+    println!(
+        "A simulated cluster: Mainstay's own decisions, on models of Memgraph, Kubernetes and the network."
+    );
     println!("Nothing outside this process is started or touched.");
     let mut teller = Teller { brief, last: None };
     let well = play(|line| teller.tell(line));
     if well {
-        println!("\nNext: cargo run --release -p sim -- explore --list   (every interleaving of small worlds)");
+        println!(
+            "\nNext: cargo run --release -p sim -- explore --list   (every interleaving of small worlds)"
+        );
         println!("      cargo run --release -p sim -- run --seeds 1000   (random large ones)");
         println!("      docs/protocol.md                                 (the rules behind the reasons)");
         ExitCode::SUCCESS

@@ -49,6 +49,12 @@ pub fn config(seed: u64) -> Config {
         replicas: 5,
         fence_timeout: FenceTimeout::Wait,
         reset_quiet: Duration::from_secs(5),
+        // In every third world no gateway vetoes, so that a false suspicion has its way.
+        veto: if seed.is_multiple_of(3) {
+            Duration::ZERO
+        } else {
+            Duration::from_secs(1)
+        },
         ..Spec::default()
     };
     // That a MAIN calls a lagging ASYNC replica diverged is Memgraph's own fault and cannot be prevented;
@@ -396,7 +402,7 @@ impl<'a> Simulation<'a> {
                 if free && self.state.next_write < u16::MAX - 1 {
                     self.act(Action::Write(g));
                     self.clock.heard(g, &self.state, pod);
-                    self.later(0..4, Event::Commit(pod));
+                    self.later_commit(pod);
                 } else if self.state.pod(pod).is_none_or(|p| !p.alive || p.run != run) {
                     self.act(Action::Connect(g));
                 }
@@ -407,6 +413,16 @@ impl<'a> Simulation<'a> {
             }
             (None, None) => {}
         }
+    }
+
+    /// Most commits are quick; some hang long enough for anything to happen between two of their steps.
+    fn later_commit(&mut self, pod: u8) {
+        let pause = if self.clock.now < self.busy_until && self.chance.one_in(6) {
+            50..1_500
+        } else {
+            0..4
+        };
+        self.later(pause, Event::Commit(pod));
     }
 
     /// A client's commit goes on, a step at a time.
@@ -422,7 +438,7 @@ impl<'a> Simulation<'a> {
             return;
         };
         self.act(action);
-        self.later(0..4, Event::Commit(pod));
+        self.later_commit(pod);
     }
 
     fn pingers(&mut self) {
