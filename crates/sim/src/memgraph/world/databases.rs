@@ -213,6 +213,16 @@ impl State {
                 .filter(move |(_, n)| *n != number)
                 .map(|(p, _)| p)
         };
+        // MAIN's volume was lost after the reset was begun: the quarantine is now the last copy, and is kept. No
+        // rule closes this window; the documentation names it.
+        let main_lost_its_volume = self
+            .record
+            .as_ref()
+            .and_then(|r| r.main.as_ref())
+            .is_some_and(|m| self.pod(m.pod.0).is_none_or(|p| p.volume_id(m.pod.0) != m.volume));
+        if main_lost_its_volume {
+            return None;
+        }
         let only_here = |w: &WriteId| {
             self.acked.contains(*w)
                 && pod.db.store().writes.contains(*w)
