@@ -4,20 +4,22 @@
 use sim::memgraph::scenario::Scenario;
 use std::path::{Path, PathBuf};
 
-fn files() -> Vec<PathBuf> {
+fn files() -> std::io::Result<Vec<PathBuf>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|e| e == "txt"))
-        .collect();
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "txt") {
+            files.push(path);
+        }
+    }
     files.sort();
-    files
+    Ok(files)
 }
 
 #[test]
 fn every_scenario_goes_wrong_without_its_rule_and_is_clean_with_it() {
-    let files = files();
+    let files = files().unwrap();
     assert!(files.len() >= 15, "only {} scenarios found", files.len());
     let mut wrong = Vec::new();
     let mut settings = insta::Settings::clone_current();

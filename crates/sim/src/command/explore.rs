@@ -55,6 +55,9 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<bool> {
         if !request.only.is_empty() && !request.only.contains(&entry.config.name) {
             continue;
         }
+        if request.only.is_empty() && worlds::FOR_SCENARIOS.contains(&entry.config.name.as_str()) {
+            continue;
+        }
         if request.total_states.is_some_and(|limit| total >= limit) {
             println!(
                 "{:5} not searched: the budget of states is used up",

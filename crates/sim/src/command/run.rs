@@ -143,7 +143,13 @@ fn print(request: &Request, sum: &Sum, minutes: f64) {
         println!("seed {seed}: {violation}");
     }
     if let Some((seed, _)) = sum.bad.first() {
-        println!("sim replay --seed {seed}");
+        let switches: Vec<_> = request
+            .without
+            .iter()
+            .map(|r| format!(" --without {r}"))
+            .collect();
+        let switches = switches.concat();
+        println!("sim replay --seed {seed}{switches}");
         let trace = one(*seed, &request.without, true).trace;
         let tail: Vec<&str> = trace.lines().rev().take(60).collect();
         for line in tail.into_iter().rev() {

@@ -111,6 +111,7 @@ enum Mark {
 pub fn explore(config: &Config, options: Options, mut progress: impl FnMut(&Found, usize)) -> Found {
     let first = State::first(config);
     let mut search = Search::new(config, options, first);
+    let mut next_progress = options.progress;
     while let Some((at, depth, state)) = search.queue.pop_front() {
         search.found.depth = depth;
         search.expand(at, depth, &state);
@@ -120,7 +121,8 @@ pub fn explore(config: &Config, options: Options, mut progress: impl FnMut(&Foun
         if search.found.states >= options.max_states {
             return search.found;
         }
-        if options.progress > 0 && search.found.states % options.progress < 4 {
+        if options.progress > 0 && search.found.states >= next_progress {
+            next_progress += options.progress;
             progress(&search.found, search.queue.len());
         }
     }
