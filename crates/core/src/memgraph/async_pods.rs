@@ -127,10 +127,10 @@ fn is_broken(view: &View<'_>, r: &Registration) -> bool {
 
 fn register(view: &View<'_>, on: Target, pod: &Pod, answer: &Answer) -> Plan {
     let ordinal = pod.ordinal;
-    if pod.object.is_none_or(|o| o.terminating || !o.addressed) {
+    if view.is_leaving(ordinal) {
         return Plan::wait(Reason::new(Rule::Async, Why::PartnerAway { pod: ordinal }));
     }
-    if view.rules().on(Rule::R28) && pod.replication_port_open != Some(true) {
+    if view.port_is_closed(ordinal) {
         return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod: ordinal }));
     }
     let peer = Target {

@@ -170,19 +170,10 @@ impl Pair<'_> {
         if let Some(plan) = reset::diverged(view, self.main, pod, answer) {
             return plan;
         }
-        if view
-            .seen
-            .object(pod)
-            .is_none_or(|o| o.terminating || !o.addressed)
-        {
+        if view.is_leaving(pod) {
             return Plan::wait(Reason::new(Rule::Join, Why::PartnerAway { pod }));
         }
-        if view.rules().on(Rule::R28)
-            && view
-                .seen
-                .pod(pod)
-                .is_none_or(|p| p.replication_port_open != Some(true))
-        {
+        if view.port_is_closed(pod) {
             return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod }));
         }
         let peer = Target {
@@ -209,11 +200,7 @@ impl Pair<'_> {
         if !level {
             return self.async_not_level(r, answer);
         }
-        if view
-            .seen
-            .object(pod)
-            .is_none_or(|o| o.terminating || !o.addressed)
-        {
+        if view.is_leaving(pod) {
             let wait = || Plan::wait(Reason::new(Rule::Join, Why::PartnerAway { pod }).on([listed]));
             return self.release_hold().unwrap_or_else(wait);
         }
@@ -227,12 +214,7 @@ impl Pair<'_> {
         if !view.droppable(r) {
             return self.hold_unconfirmed();
         }
-        if view.rules().on(Rule::R28)
-            && view
-                .seen
-                .pod(pod)
-                .is_none_or(|p| p.replication_port_open != Some(true))
-        {
+        if view.port_is_closed(pod) {
             return Plan::wait(Reason::new(Rule::R28, Why::PortClosed { pod }));
         }
         let peer = Target {

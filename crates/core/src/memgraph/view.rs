@@ -218,6 +218,19 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Can this pod not be registered now: no object, no address, or on its way out?
+    pub fn is_leaving(&self, pod: Ordinal) -> bool {
+        self.seen
+            .object(pod)
+            .is_none_or(|o| o.terminating || !o.addressed)
+    }
+
+    /// Was the replication port of this pod not seen open (R28)?
+    pub fn port_is_closed(&self, pod: Ordinal) -> bool {
+        let open = self.seen.pod(pod).and_then(|p| p.replication_port_open);
+        self.rules().on(Rule::R28) && open != Some(true)
+    }
+
     /// Is this registration the one the record wants for SYNC?
     pub fn is_current_strict(&self, registration: &Registration) -> bool {
         registration.mode == Mode::StrictSync
