@@ -1,3 +1,4 @@
 //! Pure models of the real systems, and what drives the core against them.
 
+pub mod kube;
 pub mod memgraph;

@@ -1,0 +1,1 @@
+//! Stand-ins: small servers that behave, on the wire, like a database.

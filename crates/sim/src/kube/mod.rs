@@ -1,0 +1,1 @@
+//! A small Kubernetes as a pure store: requests in, answers and events out.
