@@ -36,4 +36,5 @@ mod decisions {
     mod rule_switches;
     mod switchover;
     mod terms;
+    mod wishes;
 }

@@ -165,7 +165,7 @@ fn create(seen: &Observed, pod: Ordinal, term: Term, now: Time, reason: Reason) 
         volume,
         peers,
         suspect: false,
-        forced: false,
+        forced: None,
     };
     let record = Record::initialising(term, candidate, now);
     let view = View {

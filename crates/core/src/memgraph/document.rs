@@ -239,7 +239,7 @@ fn tenure(record: &Record, why: Rule, now: Time) -> Option<Tenure> {
 mod tests {
     use super::*;
     use crate::memgraph::ids::{DatabaseId, Gen, ProcessId, RegistrationName, ResetId, VolumeId};
-    use crate::memgraph::record::{Candidate, Loose, Main, Reset, Sync, Writes};
+    use crate::memgraph::record::{Candidate, Loose, Main, Override, Reset, Sync, Writes};
     use proptest::prelude::*;
 
     fn candidate(pod: u8) -> Candidate {
@@ -249,7 +249,7 @@ mod tests {
             volume: VolumeId(0xa1),
             peers: vec![ProcessId(0xb1), ProcessId(0xc1)],
             suspect: false,
-            forced: false,
+            forced: None,
         }
     }
 
@@ -408,7 +408,7 @@ mod tests {
                 volume: VolumeId(ids[3]),
                 name: RegistrationName::Strict(Ordinal(1 - pod), Gen(numbers[1])),
             };
-            let reset = Reset { pod: Ordinal(2), process: ProcessId(ids[3]), id: ResetId(numbers[2]), term: Term(3) };
+            let reset = Reset { pod: Ordinal(2), process: ProcessId(ids[3]), id: ResetId(numbers[2]), term: Term(3), since: Time(numbers[0]) };
             let mut record = Record::initialising(Term(numbers[3]), begun.clone(), Time(numbers[2]));
             record.state = state;
             record.writes = writes;
@@ -417,6 +417,8 @@ mod tests {
             record.sync = flags[4].then_some(sync);
             record.reset = flags[5].then_some(reset);
             record.exposed = flags[6];
+            record.honoured = flags[5].then_some(Override { pod: Ordinal(pod), until: Time(numbers[1]) });
+            record.moved_at = Time(numbers[3]);
             record.loose = if flags[7] { vec![Loose { pod: Ordinal(pod), process: ProcessId(ids[0]) }] } else { vec![] };
             record
         }

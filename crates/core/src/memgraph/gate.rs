@@ -90,7 +90,7 @@ mod tests {
             volume: VolumeId(1),
             peers: vec![],
             suspect: false,
-            forced: false,
+            forced: None,
         }
     }
 

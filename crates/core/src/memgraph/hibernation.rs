@@ -6,6 +6,7 @@ use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
 use super::record::{Main, Writes};
 use super::rules::Rule;
+use super::serving::mark_lost;
 use super::term::{self, How, forget_gone};
 use super::view::View;
 
@@ -26,6 +27,10 @@ pub(super) fn fall_asleep(view: &View<'_>, main: &Main, answer: &Answer) -> Opti
     if !provable(view, answer) && view.rules().on(Rule::R24) {
         let next = forget_gone(view, view.record.withdrawn(Writes::Closed));
         return Some(Plan::because(reason).then(Step::WriteRecord(Box::new(next))));
+    }
+    // Without its mark nobody would be entitled on waking.
+    if let Some(plan) = mark_lost(view, main, answer) {
+        return Some(plan.also(reason));
     }
     let next = forget_gone(view, view.record.hibernated(view.now));
     let plan = prove_once_more(view, main, answer, Plan::because(reason));
@@ -101,7 +106,7 @@ fn wake(view: &View<'_>) -> Plan {
         return awake(view, term::begin(view, pod, true, How::Plain, reason));
     }
     if view.answer(pod).is_none_or(|a| a.data.is_none()) {
-        return Plan::wait(Reason::new(Rule::Wake, Why::WaitForPods));
+        return Plan::wait(Reason::new(Rule::Wake, Why::WakeNeedsMain { main: pod }));
     }
     // MAIN is back without its data. Nothing was written since the proof, so the protected copy is as good.
     match view.record.sync {

@@ -6,6 +6,7 @@
 use super::ids::{
     DatabaseId, GatewayId, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, Revision, Term, VolumeId,
 };
+use super::record::Override;
 use super::spec::Spec;
 use crate::time::Time;
 use serde::Serialize;
@@ -195,15 +196,24 @@ pub struct Gateway {
     pub heard: Option<(Time, ProcessId)>,
 }
 
+/// A human looked at this very process and approves its reset. A reset ends the process, and with it the approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Approval {
+    /// Which pod.
+    pub pod: Ordinal,
+    /// Which run of its container.
+    pub process: ProcessId,
+}
+
 /// What people asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Wishes {
     /// Move MAIN to this pod (a request, a drain or a rollout).
     pub switchover: Option<Ordinal>,
-    /// Make this pod MAIN whatever is lost; until the given time.
-    pub override_main: Option<(Ordinal, Time)>,
-    /// Approve the reset of this pod, even if it is protected by policy.
-    pub approve_reset: Option<Ordinal>,
+    /// Make this pod MAIN whatever is lost, once.
+    pub override_main: Option<Override>,
+    /// Approve a reset, even if policy protects the pod.
+    pub approve_reset: Option<Approval>,
     /// Sleep.
     pub hibernated: bool,
     /// Change nothing until then.

@@ -353,6 +353,10 @@ impl Pair<'_> {
         let Some(answer) = view.answer(pod) else {
             return Plan::wait(Reason::new(Rule::Stuck, Why::PartnerAway { pod }).on([listed]));
         };
+        if view.mark(self.main.pod) == Some(None) {
+            // The proof is written beside the mark, and a replica without one could not be promoted.
+            return Plan::wait(Reason::new(Rule::Prove, Why::MarkLost { main: self.main.pod }));
+        }
         let protected = view
             .record
             .sync
@@ -382,6 +386,9 @@ impl Pair<'_> {
         if protected {
             return None;
         }
+        if let Some(plan) = self.gateways_behind() {
+            return Some(plan);
+        }
         let both = [
             (self.partner, partner.process),
             (self.main.pod, self.main.process),
@@ -410,17 +417,22 @@ impl Pair<'_> {
         ))
     }
 
+    /// R35: a gateway that has not confirmed the term keeps everything from being proven, so nothing is begun for it
+    /// either: a new epoch would close writes and end where it began.
+    fn gateways_behind(&self) -> Option<Plan> {
+        let (view, term) = (self.view, self.view.record.term);
+        let behind = view.rules().on(Rule::R35) && !view.seen.all_confirmed_term(term);
+        behind.then(|| {
+            let reason = Reason::new(Rule::R35, Why::GatewaysBehind { term });
+            self.hold_unconfirmed().also(reason)
+        })
+    }
+
     /// R3: a small commit on MAIN, seen on the replica, in the same process before and after.
     fn prove(&self, answer: &Answer) -> Plan {
         let (view, pod) = (self.view, self.partner);
-        if view.rules().on(Rule::R35) && !view.seen.all_confirmed_term(view.record.term) {
-            let behind = Reason::new(
-                Rule::R35,
-                Why::GatewaysBehind {
-                    term: view.record.term,
-                },
-            );
-            return self.hold_unconfirmed().also(behind);
+        if let Some(plan) = self.gateways_behind() {
+            return plan;
         }
         let Some(volume) = view.volume(pod) else {
             return Plan::wait(Reason::new(Rule::Prove, Why::NoNews { pod }));
@@ -448,6 +460,16 @@ impl Pair<'_> {
     fn write(&self, next: Record) -> Step {
         Step::WriteRecord(Box::new(forget_gone(self.view, next)))
     }
+}
+
+/// Is what was proven gone from MAIN's list (R17)? Then nothing may delay the pair: MAIN takes writes that nobody
+/// else has.
+pub(super) fn has_lost_its_registration(view: &View<'_>, main: &Main, answer: &Answer) -> bool {
+    let (Some(sync), Some(listed)) = (view.record.sync, &answer.replicas) else {
+        return false;
+    };
+    let kept = |r: &Registration| r.name.pod() == sync.pod && r.mode == Mode::StrictSync && r.attached;
+    view.rules().on(Rule::R17) && main.pod.partner() == Some(sync.pod) && !listed.iter().any(kept)
 }
 
 /// Does this plan only open writes again that were held? Then a repair that needs them held goes first.

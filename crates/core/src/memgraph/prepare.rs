@@ -95,13 +95,14 @@ mod tests {
             volume: VolumeId(1),
             peers: vec![],
             suspect: false,
-            forced: false,
+            forced: None,
         };
         Record::initialising(Term(4), pod_0, Time::ZERO).resetting(Reset {
             pod: ME,
             process: LAST,
             id: ResetId(9),
             term: Term(4),
+            since: Time::ZERO,
         })
     }
 

@@ -91,7 +91,6 @@ whys! {
     CandidateGone { pod: Ordinal } => "the process of {pod}, the candidate of this term, is gone",
     SuspiciousData { pod: Ordinal } => "the mark in the data of {pod} is not the one the record expects: it is not made MAIN, a human must look",
     DataUnread { pod: Ordinal } => "the mark of {pod} could not be read",
-    FenceFirst { main: Ordinal } => "{main} must be fenced before another pod is promoted",
     // Pair
     StrayMain { pod: Ordinal } => "{pod} is a second MAIN and is demoted",
     PartnerAway { pod: Ordinal } => "{pod} does not answer: not protected until it returns",
@@ -114,10 +113,12 @@ whys! {
     NewEpoch { pod: Ordinal } => "{pod} restarted in this epoch: MAIN begins a new one before {pod} can be protected",
     ProveNow { pod: Ordinal } => "{pod} is proven by a commit",
     GatewaysBehind { term: Term } => "not every gateway has confirmed {term}",
+    CandidateTooSilent { pod: Ordinal } => "{pod}, the candidate of this term, has been silent for too long, and the recorded MAIN is there: it gets the office again",
     // Divergence
     ResetReplica { pod: Ordinal } => "{pod} is diverged and is reset; its data is kept in quarantine",
     ResetPending { pod: Ordinal } => "the reset of {pod} is under way",
     ResetOver { pod: Ordinal } => "{pod} came back clean",
+    ResetGivenUp { pod: Ordinal } => "the reset of {pod} did not end in time and is given up; it is asked for again if {pod} is still diverged",
     ResetOverruled { pod: Ordinal } => "the reset of {pod} belongs to another term and is dropped",
     MainSuspect { main: Ordinal } => "Error 3 accuses two, and the history of {main} is the suspect: nobody is reset, {main} is restarted once",
     AskOthersFirst { pod: Ordinal } => "{pod} is called diverged; it is believed when MAIN accepts another replica, so those are asked first",
@@ -134,12 +135,14 @@ whys! {
     // Wishes
     SwitchoverWanted { pod: Ordinal } => "a move of MAIN to {pod} was asked for",
     SwitchoverRefused { pod: Ordinal } => "MAIN is not moved to {pod}: it is not protected and level",
+    SwitchoverPaced { pod: Ordinal } => "the last move to {pod} was given up: the next one is tried in a while",
     SwitchoverGivenUp { pod: Ordinal } => "the move to {pod} took too long and is given up",
     Overridden { pod: Ordinal } => "a human made {pod} MAIN and accepted the loss",
     FallAsleep => "sleep was asked for: writes are closed and the last state is proven first",
     Asleep => "asleep; failover and reset are off",
     WakeUp { pod: Ordinal } => "{pod} is back as it was and becomes MAIN",
     WaitForPods => "waiting for the pods to come back",
+    WakeNeedsMain { main: Ordinal } => "waiting for {main}, which was MAIN when the cluster fell asleep, to answer; `mainstay override` names another",
     // Bootstrap
     NotReady { pod: Ordinal } => "waiting for {pod} to be ready and to answer every question",
     InitialState => "INITIAL_STATE: both authority pods are empty; pod-0 becomes MAIN",

@@ -81,8 +81,19 @@ pub struct Candidate {
     pub peers: Vec<ProcessId>,
     /// Becomes `main.suspect`.
     pub suspect: bool,
-    /// A human chose it and accepted the loss: the fence has no time-out (R15), the mark may be any.
-    pub forced: bool,
+    /// A human chose it and accepted the loss, by the wish that ends then: the fence has no time-out (R15), the
+    /// mark may be any.
+    pub forced: Option<Time>,
+}
+
+/// A human's wish for a MAIN: which pod, and until when the wish holds. The same pod wished for again has another end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Override {
+    /// Which pod.
+    pub pod: Ordinal,
+    /// Until when.
+    pub until: Time,
 }
 
 /// The proven protection: this process, on this volume, through this registration (R2).
@@ -111,6 +122,8 @@ pub struct Reset {
     pub id: ResetId,
     /// In which term it was decided.
     pub term: Term,
+    /// When (wall clock; a reset that does not end is given up, so that it blocks no other).
+    pub since: Time,
 }
 
 /// A process that a promote may still hit, because somebody else may send it or have it outstanding (R34).
@@ -147,6 +160,10 @@ pub struct Record {
     pub writes: Writes,
     /// When writes were last held for a join (wall clock; only paces the next hold).
     pub held_at: Time,
+    /// When a move was begun that has not succeeded (wall clock; only paces the next try).
+    pub moved_at: Time,
+    /// The override that was fulfilled last: one wish makes one term, however long it stays written.
+    pub honoured: Option<Override>,
     /// Writes may be open although nobody protects them, because of a failover (policy `AfterFailover`).
     pub exposed: bool,
     /// A reset that was asked for.
@@ -169,6 +186,8 @@ impl Record {
             sync: None,
             writes: Writes::Closed,
             held_at: Time::ZERO,
+            moved_at: Time::ZERO,
+            honoured: None,
             exposed: true,
             reset: None,
             loose: Vec::new(),
@@ -215,6 +234,7 @@ impl Record {
         next.candidate = Some(candidate);
         next.reset = None;
         next.writes = Writes::Held;
+        next.moved_at = now;
         // As after a failover: whoever serves next is not protected yet.
         next.exposed = true;
         next
@@ -237,6 +257,17 @@ impl Record {
     #[must_use]
     pub fn serving(&self, main: Main, writes: Writes, now: Time) -> Self {
         let mut next = self.bumped();
+        if let Some(Candidate {
+            pod,
+            forced: Some(until),
+            ..
+        }) = self.candidate
+        {
+            next.honoured = Some(Override { pod, until });
+        }
+        if self.state == State::SwitchingOver {
+            next.moved_at = Time::ZERO;
+        }
         next.state = State::Serving;
         next.since = now;
         next.main = Some(main);
@@ -298,6 +329,14 @@ impl Record {
     pub fn reset_done(&self) -> Self {
         let mut next = self.bumped();
         next.reset = None;
+        next
+    }
+
+    /// The override asks for what is the case already.
+    #[must_use]
+    pub fn honouring(&self, wish: Override) -> Self {
+        let mut next = self.bumped();
+        next.honoured = Some(wish);
         next
     }
 

@@ -45,6 +45,7 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
         process: answer.process,
         id: ResetId(view.record.revision.next().0),
         term: view.record.term,
+        since: view.now,
     };
     let next = forget_gone(view, view.record.resetting(reset));
     let reason = Reason::new(Rule::Reset, Why::ResetReplica { pod }).on(view.said(pod));
@@ -91,7 +92,7 @@ fn main_is_suspect(view: &View<'_>, main: &Main) -> bool {
 /// `Error: 3` is believed when MAIN accepts somebody else. Until the others were asked it waits; if all of them
 /// are refused, a human decides.
 fn nobody_confirms(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Reason> {
-    if view.seen.wishes.approve_reset == Some(pod) {
+    if view.approved(pod) {
         return None;
     }
     let others = view
@@ -101,7 +102,7 @@ fn nobody_confirms(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Reason>
         .map(|p| p.ordinal)
         .filter(|p| *p != main.pod && *p != pod && view.answer(*p).is_some());
     let (mut any, mut unasked) = (false, false);
-    for other in others {
+    for other in others.filter(|other| !cannot_be_asked(view, main, *other)) {
         any = true;
         let listed = view
             .answer(main.pod)
@@ -124,6 +125,15 @@ fn nobody_confirms(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Reason>
     }
 }
 
+/// MAIN has not reached this pod for so long that its word will not come: it counts as absent.
+fn cannot_be_asked(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
+    let mut listed = view
+        .answer(main.pod)
+        .into_iter()
+        .flat_map(|a| View::registrations_of(a, pod));
+    listed.any(|r| r.status == Status::Invalid && view.now.since(r.since) > view.spec().reset_patience)
+}
+
 fn keeps_snapshots(view: &View<'_>, main: &Main) -> bool {
     view.answer(main.pod)
         .and_then(|a| a.data)
@@ -134,7 +144,7 @@ fn keeps_snapshots(view: &View<'_>, main: &Main) -> bool {
 /// it is only behind. Nobody can tell by looking, so a human decides.
 fn too_old_to_judge(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answer) -> bool {
     let mark = answer.data.and_then(|d| d.mark).map_or(Term(0), |m| m.term);
-    mark < main.history_from && view.seen.wishes.approve_reset != Some(pod)
+    mark < main.history_from && !view.approved(pod)
 }
 
 /// Ends MAIN's process with SIGKILL: it comes back by the init file, its history rebuilt from the log, and is
@@ -159,7 +169,7 @@ fn cure_main(view: &View<'_>, main: &Main) -> Plan {
 /// Why a diverged pod is not reset now.
 fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
     let refuse = |rule, why| Some(Plan::wait(Reason::new(rule, why)));
-    let approved = view.seen.wishes.approve_reset == Some(pod);
+    let approved = view.approved(pod);
     let protected = view.record.sync.is_some_and(|s| s.pod == pod);
     if pod == main.pod {
         return refuse(Rule::Reset, Why::MainSuspect { main: pod });
@@ -193,8 +203,16 @@ fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
 }
 
 /// A reset that is in the record: carry it out, see its end, or drop it when it belongs to another term.
-pub(super) fn pending(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
-    let reset = view.record.reset?;
+///
+/// Of pods that `mine` names only: the reset of an ASYNC pod waits behind the pair, for its marker may not be
+/// writable for a long time.
+pub(super) fn pending(
+    view: &View<'_>,
+    main: &Main,
+    answer: &Answer,
+    mine: impl Fn(Ordinal) -> bool,
+) -> Option<Plan> {
+    let reset = view.record.reset.filter(|r| mine(r.pod))?;
     let pod = reset.pod;
     let overruled =
         reset.term != view.record.term || pod == main.pod || view.record.sync.is_some_and(|s| s.pod == pod);
@@ -203,11 +221,12 @@ pub(super) fn pending(view: &View<'_>, main: &Main, answer: &Answer) -> Option<P
         successor && View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready);
     // It restarted before the marker was written: nothing was wiped, and a new request is needed.
     let missed = successor && is_accused(view, main, pod);
-    if overruled || back || missed {
-        let why = if back {
-            Why::ResetOver { pod }
-        } else {
-            Why::ResetOverruled { pod }
+    let late = view.now.since(reset.since) > view.spec().reset_patience;
+    if overruled || back || missed || late {
+        let why = match (back, overruled || missed) {
+            (true, _) => Why::ResetOver { pod },
+            (false, true) => Why::ResetOverruled { pod },
+            (false, false) => Why::ResetGivenUp { pod },
         };
         let next = forget_gone(view, view.record.reset_done());
         return Some(Plan::because(Reason::new(Rule::Reset, why)).then(Step::WriteRecord(Box::new(next))));

@@ -3,6 +3,7 @@
 //! This is the seeds' "Reconcile Actions" (001) and "Actions for Reconciliation" (002). The numbers of
 //! their steps stand beside the code that does them; `docs/seed-steps.md` has the table.
 
+use super::ids::Ordinal;
 use super::observed::{Answer, Status};
 use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
@@ -23,18 +24,34 @@ pub(super) fn turn(view: &View<'_>) -> Plan {
     let Some(answer) = view.answer(main.pod) else {
         return failover::turn(view, main);
     };
-    let plan = replica_ahead(view, main, answer)
-        .or_else(|| hibernation::fall_asleep(view, main, answer))
+    if let Some(plan) = replica_ahead(view, main, answer) {
+        return plan;
+    }
+    let plan = if pair::has_lost_its_registration(view, main, answer) {
+        pair::turn(view, main, answer)
+    } else {
+        in_order(view, main, answer)
+    };
+    match switchover::refusal(view, main) {
+        Some(reason) => plan.also(reason),
+        None => plan,
+    }
+}
+
+/// What people asked for, then the pair, then everybody else.
+fn in_order(view: &View<'_>, main: &Main, answer: &Answer) -> Plan {
+    let plan = hibernation::fall_asleep(view, main, answer)
         .or_else(|| switchover::begin(view, main))
         .or_else(|| close_by_policy(view))
-        .or_else(|| reset::pending(view, main, answer));
+        .or_else(|| reset::pending(view, main, answer, Ordinal::is_authority));
     if let Some(plan) = plan {
         return plan;
     }
     let pair = pair::turn(view, main, answer);
-    let plan = if pair.steps.is_empty() || pair::only_reopens(view, &pair) {
+    if pair.steps.is_empty() || pair::only_reopens(view, &pair) {
         mark_lost(view, main, answer)
             .or_else(|| async_pods::repair(view, main, answer))
+            .or_else(|| reset::pending(view, main, answer, |pod| !pod.is_authority()))
             .unwrap_or_else(|| {
                 if pair.steps.is_empty() {
                     beside(pair, async_pods::turn(view, main, answer))
@@ -44,10 +61,6 @@ pub(super) fn turn(view: &View<'_>) -> Plan {
             })
     } else {
         pair
-    };
-    match switchover::refusal(view, main) {
-        Some(reason) => plan.also(reason),
-        None => plan,
     }
 }
 
@@ -72,7 +85,7 @@ fn beside(pair: Plan, other: Plan) -> Plan {
 
 /// A client deleted the mark (`MATCH (n) DETACH DELETE n`): without it no gateway connects and nobody can
 /// take over, so it is written again at once.
-fn mark_lost(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
+pub(super) fn mark_lost(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
     let lost = answer.data.is_some_and(|d| d.mark.is_none());
     let on = Target {
         pod: main.pod,

@@ -64,6 +64,10 @@ pub struct Spec {
     pub steady: Duration,
     /// No ASYNC reset within this time after a term began (R20).
     pub reset_quiet: Duration,
+    /// A reset that has not ended by then is given up, so that it blocks no other.
+    pub reset_patience: Duration,
+    /// How long a candidate may be silent before MAIN, if it is back, gets its office again.
+    pub candidate_patience: Duration,
     /// Most resets in an hour.
     pub resets_per_hour: u32,
     /// Which rules are in force; always all of them in the product.
@@ -85,6 +89,8 @@ impl Default for Spec {
             hold: Duration::from_secs(5),
             steady: Duration::from_secs(5),
             reset_quiet: Duration::from_mins(2),
+            reset_patience: Duration::from_mins(10),
+            candidate_patience: Duration::from_secs(30),
             resets_per_hour: 3,
             rules: Rules::ALL,
         }

@@ -7,11 +7,12 @@ use super::record::Main;
 use super::rules::Rule;
 use super::term::{self, How};
 use super::view::View;
+use crate::time::Time;
 
 /// Somebody asked for a move. `None`: nothing was asked, or it is done already.
 pub(super) fn begin(view: &View<'_>, main: &Main) -> Option<Plan> {
     let pod = view.seen.wishes.switchover.filter(|pod| *pod != main.pod)?;
-    if !ready_to_move(view, main, pod) {
+    if !ready_to_move(view, main, pod) || is_paced(view) {
         return None;
     }
     let reason = Reason::new(Rule::Switchover, Why::SwitchoverWanted { pod }).on(view.said(pod));
@@ -21,7 +22,20 @@ pub(super) fn begin(view: &View<'_>, main: &Main) -> Option<Plan> {
 /// Why a move that was asked for does not happen; shown beside whatever else the turn does.
 pub(super) fn refusal(view: &View<'_>, main: &Main) -> Option<Reason> {
     let pod = view.seen.wishes.switchover.filter(|pod| *pod != main.pod)?;
-    (!ready_to_move(view, main, pod)).then(|| Reason::new(Rule::Switchover, Why::SwitchoverRefused { pod }))
+    let why = if !ready_to_move(view, main, pod) {
+        Why::SwitchoverRefused { pod }
+    } else if is_paced(view) {
+        Why::SwitchoverPaced { pod }
+    } else {
+        return None;
+    };
+    Some(Reason::new(Rule::Switchover, why))
+}
+
+/// A move that cannot drain holds writes each time it is tried: after one that failed there is a pause.
+fn is_paced(view: &View<'_>) -> bool {
+    let never = view.record.moved_at == Time::ZERO;
+    !never && view.now.since(view.record.moved_at) < view.spec().drain * 6
 }
 
 fn ready_to_move(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {

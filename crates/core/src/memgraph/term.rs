@@ -12,6 +12,7 @@ use super::record::{Candidate, Loose, Main, Record, State};
 use super::rules::Rule;
 use super::spec::FenceTimeout;
 use super::view::View;
+use crate::time::Time;
 
 /// How a term is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,10 @@ pub(super) enum How {
     /// A planned move: gateways drain first, the demotion must succeed.
     Move,
     /// A human chose: the fence has no time-out (R15), and the mark may be any.
-    Override,
+    Override {
+        /// When the wish ends.
+        until: Time,
+    },
 }
 
 /// Begins a term with this candidate and completes it in the same plan.
@@ -31,10 +35,13 @@ pub(super) fn begin(view: &View<'_>, pod: Ordinal, exposed: bool, how: How, reas
     let Some(mut candidate) = candidacy(view, pod) else {
         return Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }));
     };
-    candidate.forced = how == How::Override;
+    candidate.forced = match how {
+        How::Override { until } => Some(until),
+        How::Plain | How::Renew | How::Move => None,
+    };
     let next = match how {
         How::Move => view.record.switching_over(candidate, view.now),
-        How::Plain | How::Renew | How::Override => view.record.new_term(candidate, exposed, view.now),
+        How::Plain | How::Renew | How::Override { .. } => view.record.new_term(candidate, exposed, view.now),
     };
     let next = forget_gone(view, next);
     let plan = Plan::because(reason).then(Step::WriteRecord(Box::new(next.clone())));
@@ -58,7 +65,21 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
     if view.seen.is_gone(pod, candidate.process) {
         return abandon(view, pod);
     }
-    Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod }))
+    // A human's choice has no time-out. Otherwise nothing was acknowledged in this term (R10, R35), so the recorded
+    // MAIN loses nothing if it begins the next one; the silent process is loose from then on.
+    let patient = view.now.since(view.record.since) <= view.spec().candidate_patience;
+    let main = view
+        .record
+        .main
+        .as_ref()
+        .filter(|m| m.pod != pod && view.returning(m.pod));
+    match main {
+        Some(main) if !patient && candidate.forced.is_none() => {
+            let reason = Reason::new(Rule::Abandon, Why::CandidateTooSilent { pod });
+            begin(view, main.pod, view.record.exposed, How::Plain, reason)
+        }
+        _ => Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod })),
+    }
 }
 
 /// Goes on with a term that another turn began; its candidate is loose from here on.
@@ -124,8 +145,10 @@ fn resume_with_anybody(view: &View<'_>, candidate: &Candidate) -> Plan {
 
 fn how_to_resume(view: &View<'_>) -> How {
     // The record says so, because the wish may be gone by now and the fence must not be passed over (R15).
-    let forced = view.record.candidate.as_ref().is_some_and(|c| c.forced);
-    if forced { How::Override } else { How::Plain }
+    match view.record.candidate.as_ref().and_then(|c| c.forced) {
+        Some(until) => How::Override { until },
+        None => How::Plain,
+    }
 }
 
 /// This pod as a candidate: its process, its volume, and whom this turn has seen.
@@ -147,7 +170,7 @@ pub(super) fn candidacy(view: &View<'_>, pod: Ordinal) -> Option<Candidate> {
         volume,
         peers,
         suspect: suspect(view, pod, process),
-        forced: false,
+        forced: None,
     })
 }
 
@@ -220,7 +243,7 @@ fn mark_before(view: &View<'_>, answer: &Answer, record: &Record, how: How) -> R
     let highest = view.record.term;
     let expected = match (mark, lowest) {
         // A human may choose any data, but the mark never goes back: gateways and records compare it.
-        (mark, _) if how == How::Override => mark.is_none_or(|t| t <= record.term),
+        (mark, _) if matches!(how, How::Override { .. }) => mark.is_none_or(|t| t <= record.term),
         // First term: the mark is created, or an unfinished first term or an adopted cluster left one.
         (mark, None) => mark.is_none_or(|t| t <= highest),
         (Some(mark), Some(lowest)) => mark >= lowest && mark <= highest,
@@ -267,7 +290,7 @@ fn silence_others(view: &View<'_>, record: &Record, how: How, mut plan: Plan) ->
     let start_fence =
         !view.rules().on(Rule::R13) || view.seen.object(main.pod).is_some_and(|o| o.start_fence);
     let otherwise = match how {
-        How::Override | How::Move => FenceTimeout::Wait,
+        How::Override { .. } | How::Move => FenceTimeout::Wait,
         How::Plain | How::Renew => view.spec().fence_timeout,
     };
     let old = Target {

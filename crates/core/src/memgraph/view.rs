@@ -154,6 +154,13 @@ impl<'a> View<'a> {
                 .is_some_and(|m| m.peers.contains(&process))
     }
 
+    /// Did a human approve the reset of this pod, as it runs now?
+    pub fn approved(&self, pod: Ordinal) -> bool {
+        let process = self.answer(pod).map(|a| a.process);
+        let wish = self.seen.wishes.approve_reset;
+        wish.is_some_and(|a| a.pod == pod && Some(a.process) == process)
+    }
+
     /// Is this process loose (R34)?
     pub fn loose(&self, process: ProcessId) -> bool {
         self.rules().on(Rule::R34) && self.record.is_loose(process)

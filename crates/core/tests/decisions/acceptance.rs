@@ -239,12 +239,10 @@ fn f7_without_a_protected_replica_nobody_is_promoted_until_one_of_them_returns()
 fn f8_an_async_pod_is_never_promoted_not_even_by_a_human() {
     let down = cluster().crashed(0).crashed(1);
     assert_eq!(steps(&down), []);
-    let named =
-        down.wish(|w| w.override_main = Some((Ordinal(2), super::cluster::NOW + Duration::from_mins(1))));
+    let named = down.overrides(2, super::cluster::NOW + Duration::from_mins(1));
     assert_eq!(steps(&named), []);
     let other = cluster().crashed(0).unprotected();
-    let other =
-        other.wish(|w| w.override_main = Some((Ordinal(1), super::cluster::NOW + Duration::from_mins(1))));
+    let other = other.overrides(1, super::cluster::NOW + Duration::from_mins(1));
     assert_eq!(
         promoted(&other),
         [protected()],

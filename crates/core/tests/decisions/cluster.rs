@@ -140,6 +140,8 @@ fn serving_record(main: u8, sync: u8) -> Record {
         }),
         writes: Writes::Open,
         held_at: Time::ZERO,
+        moved_at: Time::ZERO,
+        honoured: None,
         exposed: false,
         reset: None,
         loose: Vec::new(),
@@ -242,10 +244,6 @@ impl Situation {
 
     pub(crate) fn policy(self, policy: WritesWithoutSync) -> Self {
         self.spec(|s| s.writes_without_sync = policy)
-    }
-
-    pub(crate) fn wish(self, change: impl FnOnce(&mut Wishes)) -> Self {
-        self.with(|s| change(&mut s.seen.wishes))
     }
 
     pub(crate) fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
@@ -446,6 +444,7 @@ impl Situation {
                 process: process(pod),
                 id: ResetId(20),
                 term: r.term,
+                since: ago(1000),
             };
             r.reset = Some(reset);
         })
@@ -485,7 +484,7 @@ pub(crate) fn a_candidate(pod: u8) -> Candidate {
         volume: volume(pod),
         peers,
         suspect: false,
-        forced: false,
+        forced: None,
     }
 }
 

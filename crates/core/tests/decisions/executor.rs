@@ -94,6 +94,7 @@ fn asked_to_wipe() -> Record {
         process: process(1),
         id: ResetId(20),
         term: TERM,
+        since: super::cluster::NOW,
     };
     cluster()
         .unprotected()

@@ -7,6 +7,7 @@ use mainstay_core::memgraph::observed::{Role, Status};
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::reason::Why;
 use mainstay_core::memgraph::record::Writes;
+use mainstay_core::time::Time;
 use std::time::Duration;
 
 fn whys(situation: &Situation) -> Vec<Why> {
@@ -18,7 +19,7 @@ fn has_step(situation: &Situation, wanted: impl Fn(&Step) -> bool) -> bool {
 }
 
 fn named(situation: Situation, pod: u8) -> Situation {
-    situation.wish(|w| w.override_main = Some((Ordinal(pod), NOW + Duration::from_mins(1))))
+    situation.overrides(pod, NOW + Duration::from_mins(1))
 }
 
 #[test]
@@ -199,4 +200,186 @@ fn an_async_registration_never_delays_the_withdrawal_of_a_protection_that_is_gon
         let withdraws = |s: &Step| s.record().is_some_and(|r| r.sync.is_none());
         assert!(has_step(&situation, withdraws), "{}", text(&situation.plan()));
     }
+}
+
+#[test]
+fn an_override_is_fulfilled_once_and_does_not_take_the_office_back() {
+    let begun = named(cluster().crashed(0).unprotected(), 1).plan();
+    let last = begun
+        .steps
+        .last()
+        .and_then(|p| p.step.record().cloned())
+        .expect("it serves");
+    let honoured = last.honoured.expect("it is remembered");
+    assert_eq!(honoured.pod, Ordinal(1));
+    let later = named(cluster().record(|r| r.honoured = Some(honoured)), 1);
+    assert!(later.plan().steps.is_empty(), "{}", text(&later.plan()));
+    let asked_for_what_is = named(cluster(), 0).plan();
+    let next = asked_for_what_is.steps[0]
+        .step
+        .record()
+        .expect("it is remembered");
+    assert_eq!(next.honoured.map(|h| h.pod), Some(Ordinal(0)));
+    assert_eq!(
+        (next.term, &next.main),
+        (TERM, &cluster().record.expect("a record").main)
+    );
+}
+
+#[test]
+fn a_hand_dropped_registration_is_withdrawn_before_a_reset_a_sleep_or_a_move_goes_on() {
+    let dropped = cluster().unregistered(1);
+    let busy = [
+        dropped.clone().resetting(2),
+        dropped.clone().wish(|w| w.hibernated = true),
+        dropped.clone().wish(|w| w.switchover = Some(Ordinal(1))),
+    ];
+    for situation in busy {
+        assert!(
+            whys(&situation).contains(&Why::RegistrationLost { pod: Ordinal(1) }),
+            "{}",
+            text(&situation.plan())
+        );
+        assert!(has_step(&situation, |s| s
+            .record()
+            .is_some_and(|r| r.sync.is_none())));
+    }
+}
+
+#[test]
+fn the_reset_of_an_async_pod_waits_behind_the_pair() {
+    let joining = cluster().unprotected().unregistered(1).resetting(2);
+    assert!(
+        has_step(&joining, |s| matches!(s, Step::Register { .. })),
+        "{}",
+        text(&joining.plan())
+    );
+    let quiet = cluster().resetting(2);
+    assert!(has_step(&quiet, |s| matches!(s, Step::WriteMarker { .. })));
+}
+
+#[test]
+fn a_reset_that_does_not_end_is_given_up_and_blocks_no_other() {
+    let begun = |ms| {
+        cluster()
+            .resetting(2)
+            .record(|r| r.reset.as_mut().expect("asked").since = ago(ms))
+    };
+    assert!(!whys(&begun(600_000)).contains(&Why::ResetGivenUp { pod: Ordinal(2) }));
+    let late = begun(600_001);
+    assert_eq!(whys(&late).last(), Some(&Why::ResetGivenUp { pod: Ordinal(2) }));
+    assert!(has_step(&late, |s| s.record().is_some_and(|r| r.reset.is_none())));
+}
+
+#[test]
+fn an_approval_is_for_the_process_that_was_looked_at() {
+    let young = |s: Situation| s.record(|r| r.since = ago(1000)).unregistered(2).accused(2, 3);
+    let asks = |s: &Situation| has_step(s, |s| s.record().is_some_and(|r| r.reset.is_some()));
+    assert!(!asks(&young(cluster())), "a young term");
+    let approved = young(cluster().approves(2));
+    assert!(asks(&approved), "{}", text(&approved.plan()));
+    let another = young(cluster().approves(2).restarted(2));
+    assert!(!asks(&another), "{}", text(&another.plan()));
+}
+
+#[test]
+fn a_deleted_mark_is_written_again_before_anything_is_proven_and_before_sleep() {
+    let advances = |s: &Step| matches!(s, Step::AdvanceMark { from: None, .. });
+    let strict = cluster().unprotected().mark(0, None);
+    let asleep = cluster()
+        .record(|r| r.writes = Writes::Closed)
+        .mark(0, None)
+        .wish(|w| w.hibernated = true);
+    for situation in [strict, asleep] {
+        assert!(has_step(&situation, advances), "{}", text(&situation.plan()));
+        assert!(!has_step(&situation, |s| matches!(
+            s,
+            Step::WriteProof { .. } | Step::Scale(_)
+        )));
+    }
+}
+
+#[test]
+fn a_silent_candidate_does_not_keep_a_main_that_is_back_waiting_for_ever() {
+    let waiting = |ms| {
+        cluster()
+            .restarted(0)
+            .becomes(|r| r.new_term(super::cluster::a_candidate(1), true, ago(ms)))
+            .silent(1, 3)
+    };
+    assert!(waiting(30_000).plan().steps.is_empty());
+    let late = waiting(30_001);
+    assert_eq!(whys(&late), [Why::CandidateTooSilent { pod: Ordinal(1) }]);
+    let begun = late.plan().steps[0].step.record().cloned().expect("a new term");
+    assert_eq!(begun.candidate.as_ref().map(|c| c.pod), Some(Ordinal(0)));
+    assert!(
+        begun.is_loose(process(1)),
+        "a promote may still hit the silent one"
+    );
+    let forced = late.record(|r| r.candidate.as_mut().expect("one").forced = Some(NOW));
+    assert!(forced.plan().steps.is_empty(), "a human's choice has no time-out");
+}
+
+#[test]
+fn a_move_that_was_given_up_is_not_tried_again_at_once() {
+    let given_up = |ms| {
+        cluster()
+            .record(|r| r.moved_at = ago(ms))
+            .wish(|w| w.switchover = Some(Ordinal(1)))
+    };
+    assert!(given_up(59_999).plan().steps.is_empty());
+    assert!(whys(&given_up(59_999)).contains(&Why::SwitchoverPaced { pod: Ordinal(1) }));
+    assert!(whys(&given_up(60_000)).contains(&Why::SwitchoverWanted { pod: Ordinal(1) }));
+    let moving = cluster().moving();
+    assert_ne!(moving.record.as_ref().expect("a record").moved_at, Time::ZERO);
+    let served = moving.plan().steps.last().and_then(|p| p.step.record().cloned());
+    assert_eq!(
+        served.map(|r| r.moved_at),
+        Some(Time::ZERO),
+        "a move that succeeded paces nothing"
+    );
+}
+
+#[test]
+fn no_epoch_is_begun_and_no_process_ended_while_a_gateway_is_behind() {
+    let behind = |s: Situation| s.one_gateway(|g| g.term.0 -= 1);
+    let restarted = behind(cluster().unprotected().restarted(1));
+    let loose = behind(cluster().unprotected().loose(1, process(1)));
+    for situation in [restarted, loose] {
+        assert!(
+            whys(&situation).contains(&Why::GatewaysBehind { term: TERM }),
+            "{}",
+            text(&situation.plan())
+        );
+        assert!(!has_step(&situation, |s| {
+            matches!(s, Step::EndProcess { .. }) || s.record().is_some_and(|r| r.term > TERM)
+        }));
+    }
+}
+
+#[test]
+fn a_replica_that_main_cannot_reach_is_not_waited_for_to_confirm_a_divergence() {
+    let accused = |ms| {
+        cluster()
+            .unprotected()
+            .unregistered(1)
+            .accused(1, 3)
+            .listed(2, |r| {
+                r.status = Status::Invalid;
+                r.since = ago(ms);
+            })
+    };
+    assert!(whys(&accused(600_000)).contains(&Why::AskOthersFirst { pod: Ordinal(1) }));
+    let late = accused(600_001);
+    assert!(
+        whys(&late).contains(&Why::ResetReplica { pod: Ordinal(1) }),
+        "{}",
+        text(&late.plan())
+    );
+}
+
+#[test]
+fn a_cluster_that_wakes_without_its_main_says_who_is_awaited() {
+    let waking = cluster().becomes(|r| r.hibernated(ago(1000))).silent(0, 9);
+    assert_eq!(whys(&waking), [Why::WakeNeedsMain { main: Ordinal(0) }]);
 }

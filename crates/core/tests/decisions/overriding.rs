@@ -3,6 +3,7 @@
 use super::cluster::{NOW, Situation, TERM, a_candidate, ago, cluster, process, second};
 use super::render::assert_table;
 use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::record::Override;
 use mainstay_core::memgraph::spec::FenceTimeout;
 use mainstay_core::time::Time;
 use std::time::Duration;
@@ -13,7 +14,7 @@ fn named(situation: Situation, pod: u8) -> Situation {
 }
 
 fn until(situation: Situation, pod: u8, expires: Time) -> Situation {
-    situation.wish(|w| w.override_main = Some((Ordinal(pod), expires)))
+    situation.overrides(pod, expires)
 }
 
 /// MAIN is lost and the other pod was never proven.
@@ -26,7 +27,13 @@ fn forced() -> Situation {
     cluster()
         .crashed(0)
         .no_main(1)
-        .record(|r| r.candidate.as_mut().unwrap().forced = true)
+        .record(|r| r.candidate.as_mut().unwrap().forced = Some(NOW + Duration::from_mins(1)))
+}
+
+/// The wish for pod-1 has been fulfilled before.
+fn honoured(situation: Situation) -> Situation {
+    let (pod, until) = (Ordinal(1), NOW + Duration::from_mins(1));
+    situation.record(|r| r.honoured = Some(Override { pod, until }))
 }
 
 #[test]
@@ -62,6 +69,14 @@ fn overriding() {
             ),
             ("a pod outside the pair cannot be MAIN", named(stuck(), 2)),
             ("it serves already", named(cluster(), 0)),
+            (
+                "the wish was fulfilled, and a failover moved MAIN on since",
+                named(honoured(cluster()), 1)
+            ),
+            (
+                "the same pod is wished for again",
+                until(honoured(cluster()), 1, NOW + Duration::from_mins(2))
+            ),
             ("a healthy MAIN gives way", named(cluster(), 1)),
             (
                 "a term is under way with another candidate",

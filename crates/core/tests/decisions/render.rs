@@ -6,7 +6,8 @@ use mainstay_core::memgraph::ids::ProcessId;
 use mainstay_core::memgraph::invariants;
 use mainstay_core::memgraph::plan::{OnRefusal, Planned, Step, Target};
 use mainstay_core::memgraph::reason::{Evidence, Reason};
-use mainstay_core::memgraph::record::{Candidate, Main, Record};
+use mainstay_core::memgraph::record::{Candidate, Main, Override, Record};
+use mainstay_core::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -169,6 +170,8 @@ fn record_lines(record: &Record) -> String {
         sync,
         writes,
         held_at,
+        moved_at,
+        honoured,
         exposed,
         reset,
         loose,
@@ -176,6 +179,12 @@ fn record_lines(record: &Record) -> String {
     let mut out = format!(
         "\n       {term} {generation} {revision} {state} since {since}, writes {writes:?}, exposed {exposed}, held at {held_at}"
     );
+    if *moved_at != Time::ZERO {
+        let _ = write!(out, ", moved at {moved_at}");
+    }
+    if let Some(Override { pod, until }) = honoured {
+        let _ = write!(out, ", honoured {pod} until {until}");
+    }
     if let Some(main) = main {
         let _ = write!(out, "\n       main {}", main_text(main));
     }
@@ -238,7 +247,7 @@ fn candidate_text(candidate: &Candidate) -> String {
         forced,
     } = candidate;
     let suspect = if *suspect { ", suspect" } else { "" };
-    let forced = if *forced { ", forced" } else { "" };
+    let forced = if forced.is_some() { ", forced" } else { "" };
     format!(
         "{pod} {:x} volume {:x}, saw {}{suspect}{forced}",
         process.0,

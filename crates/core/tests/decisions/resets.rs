@@ -124,9 +124,7 @@ fn who_is_wrong() {
             ),
             (
                 "the other peer was not asked yet, and a human approved",
-                ex_main()
-                    .unregistered(2)
-                    .wish(|w| w.approve_reset = Some(Ordinal(1)))
+                ex_main().unregistered(2).approves(1)
             ),
             (
                 "the other peer is accepted and catching up: the accused",
@@ -152,9 +150,7 @@ fn who_is_wrong() {
             ),
             (
                 "every peer, MAIN's history was rebuilt, it keeps a snapshot, and a human approved one",
-                rebuilt(both())
-                    .data(0, |d| d.snapshots = true)
-                    .wish(|w| w.approve_reset = Some(Ordinal(1)))
+                rebuilt(both()).data(0, |d| d.snapshots = true).approves(1)
             ),
             (
                 "it was refused in an earlier term",
@@ -178,15 +174,11 @@ fn who_is_wrong() {
             ),
             (
                 "the accused has older data, and a human approved",
-                ex_main()
-                    .mark(1, Some(0))
-                    .wish(|w| w.approve_reset = Some(Ordinal(1)))
+                ex_main().mark(1, Some(0)).approves(1)
             ),
             (
                 "the accused has older data, and a human approved another one",
-                ex_main()
-                    .mark(1, Some(0))
-                    .wish(|w| w.approve_reset = Some(Ordinal(2)))
+                ex_main().mark(1, Some(0)).approves(2)
             ),
             (
                 "another database is foreign, however old its mark",
@@ -210,7 +202,7 @@ fn what_stands_in_the_way_of_a_reset() {
             .record(|r| r.sync = r.sync.map(|s| Sync { pod: Ordinal(2), ..s }))
             .listed(1, |r| r.status = Status::Recovery)
     };
-    let approved = |s: Situation| s.wish(|w| w.approve_reset = Some(Ordinal(2)));
+    let approved = |s: Situation| s.approves(2);
     let young = |ms| async_pod().record(|r| r.since = ago(ms));
     assert_table!(
         "resets__what_stands_in_the_way_of_a_reset",
@@ -234,11 +226,11 @@ fn what_stands_in_the_way_of_a_reset() {
             ("an ASYNC pod, the quiet time is over", young(120_000)),
             (
                 "an ASYNC pod in a young term, approved",
-                young(119_999).wish(|w| w.approve_reset = Some(Ordinal(2)))
+                young(119_999).approves(2)
             ),
             (
                 "an ASYNC pod in a young term, another one approved",
-                young(119_999).wish(|w| w.approve_reset = Some(Ordinal(1)))
+                young(119_999).approves(1)
             ),
             (
                 "a longer quiet time, as declared",
@@ -327,7 +319,8 @@ fn a_reset_under_way() {
                     pod: Ordinal(0),
                     process: process(0),
                     id: mainstay_core::memgraph::ids::ResetId(20),
-                    term: r.term
+                    term: r.term,
+                    since: ago(1000),
                 }))
             ),
             ("it is about the protected pod", cluster().resetting(1)),

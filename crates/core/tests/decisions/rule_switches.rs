@@ -3,7 +3,7 @@
 use super::cluster::{Situation, TERM, ago, cluster, fresh, process, second};
 use super::render::text;
 use mainstay_core::memgraph::ids::Ordinal;
-use mainstay_core::memgraph::observed::{Role, Status};
+use mainstay_core::memgraph::observed::{Approval, Role, Status};
 use mainstay_core::memgraph::record::Writes;
 use mainstay_core::memgraph::rules::Rule;
 use mainstay_core::memgraph::spec::WritesWithoutSync;
@@ -129,8 +129,8 @@ fn situations() -> Vec<(Rule, &'static str, Situation)> {
         ),
         (
             Rule::R24,
-            "what was proven is a zombie",
-            closed().listed(1, |r| r.attached = false),
+            "what was proven is catching up",
+            closed().listed(1, |r| r.status = Status::Recovery),
         ),
         (
             Rule::R26,
@@ -255,7 +255,12 @@ fn without_a_rule_the_plan_is_another_one() {
 fn an_approval_is_enough_without_r14_too() {
     let asked = restarted_ex_main().spec(|s| s.rules = s.rules.without(Rule::R14));
     assert!(asked.plan().steps.is_empty());
-    let approved = asked.wish(|w| w.approve_reset = Some(Ordinal(1)));
+    let approved = asked.wish(|w| {
+        w.approve_reset = Some(Approval {
+            pod: Ordinal(1),
+            process: second(1),
+        });
+    });
     assert!(!approved.plan().steps.is_empty());
 }
 

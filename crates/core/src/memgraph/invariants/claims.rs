@@ -17,10 +17,7 @@ pub(super) fn has_cause(judge: &Judge<'_>, before: &Record, candidate: &Candidat
         return true;
     };
     let wishes = facts.seen.wishes;
-    let asked = wishes.switchover == Some(candidate.pod)
-        || wishes
-            .override_main
-            .is_some_and(|(pod, until)| pod == candidate.pod && facts.now < until);
+    let asked = wishes.switchover == Some(candidate.pod) || facts.chosen(Some(before), candidate.pod);
     if let Some(answer) = facts.fresh(main.pod) {
         let lost = answer.process != main.process || answer.role == Role::Replica;
         return lost || asked || facts.is_ahead(main, candidate.pod) || facts.terminating(main.pod);
@@ -57,14 +54,7 @@ pub(super) fn claim(judge: &Judge<'_>, before: Option<&Record>, candidate: &Cand
         return Some(Claim::First);
     };
     let mark = facts.mark(pod);
-    let chosen = || {
-        let named = facts
-            .seen
-            .wishes
-            .override_main
-            .is_some_and(|(p, until)| p == pod && facts.now < until);
-        (named && pod.is_authority()).then_some(Claim::Override)
-    };
+    let chosen = || (facts.chosen(Some(before), pod) && pod.is_authority()).then_some(Claim::Override);
     let Some(main) = &before.main else {
         return if first_again(judge, before, candidate) {
             Some(Claim::First)

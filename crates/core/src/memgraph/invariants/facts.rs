@@ -112,6 +112,21 @@ impl<'a> Facts<'a> {
             .any(|r| r.name.pod() == pod && r.attached && r.status == Status::Ready && r.behind > 0)
     }
 
+    /// Does a human name this pod, by a wish that still holds and was not fulfilled yet?
+    pub(super) fn chosen(self, before: Option<&Record>, pod: Ordinal) -> bool {
+        let honoured = before.and_then(|r| r.honoured);
+        self.seen
+            .wishes
+            .override_main
+            .is_some_and(|wish| wish.pod == pod && self.now < wish.until && honoured != Some(wish))
+    }
+
+    /// Did a human approve the reset of the process that answers in this pod?
+    pub(super) fn approved(self, pod: Ordinal) -> bool {
+        let wish = self.seen.wishes.approve_reset;
+        wish.is_some_and(|a| a.pod == pod && self.fresh(pod).is_some_and(|f| f.process == a.process))
+    }
+
     pub(super) fn terminating(self, pod: Ordinal) -> bool {
         self.object(pod).is_some_and(|o| o.terminating)
     }

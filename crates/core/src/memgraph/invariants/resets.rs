@@ -19,6 +19,7 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
         process,
         id: _,
         term,
+        since: _,
     } = reset;
     let facts = judge.facts;
     let record = change.next;
@@ -44,7 +45,7 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
         judge.broken(at, Invariant::ResetRoom, Detail::Pod(pod));
     }
     let young = facts.now.since(record.since) < spec.reset_quiet;
-    if young && !pod.is_authority() && facts.seen.wishes.approve_reset != Some(pod) {
+    if young && !pod.is_authority() && !facts.approved(pod) {
         judge.broken(at, Invariant::ResetQuiet, Detail::Pod(pod));
     }
 }

@@ -97,7 +97,7 @@ fn may_proceed(judge: &Judge<'_>, at: At<'_>) -> bool {
         } else {
             // The record remembers a human's choice, for the wish may be gone by now. Who a move goes to is
             // protected, whatever else is said of it.
-            record.state != State::SwitchingOver && c.forced
+            record.state != State::SwitchingOver && c.forced.is_some()
         }
     });
     !moves && !by_choice

@@ -76,9 +76,8 @@ pub(super) fn candidate(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     if !candidate.pod.is_authority() || !answers || facts.volume(candidate.pod) != Some(candidate.volume) {
         judge.broken(at, Invariant::CandidateSeen, detail);
     }
-    let wished = facts.seen.wishes.override_main;
-    let chosen = wished.is_some_and(|(pod, until)| pod == candidate.pod && facts.now < until);
-    if claims::claim(judge, before, candidate).is_none() || (candidate.forced && !chosen) {
+    let chosen = facts.chosen(before, candidate.pod);
+    if claims::claim(judge, before, candidate).is_none() || (candidate.forced.is_some() && !chosen) {
         judge.broken(at, Invariant::Entitled, detail);
     }
     if before.and_then(|b| b.main.as_ref()).is_some_and(|main| {
@@ -112,11 +111,10 @@ pub(super) fn mark(judge: &mut Judge<'_>, at: At<'_>, on: Target, from: Option<T
         (Some(term), main) => main.as_ref().is_none_or(|m| term >= m.term) && term <= highest,
     };
     let begun_here = judge.read.is_none_or(|r| r.term != record.term);
-    let wished = judge.facts.seen.wishes.override_main;
     let chosen = if begun_here {
-        wished.is_some_and(|(pod, until)| pod == on.pod && judge.facts.now < until)
+        judge.facts.chosen(judge.read, on.pod)
     } else {
-        record.candidate.as_ref().is_some_and(|c| c.forced)
+        record.candidate.as_ref().is_some_and(|c| c.forced.is_some())
     };
     let read = judge
         .facts

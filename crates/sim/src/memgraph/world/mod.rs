@@ -25,6 +25,9 @@ pub use observe::{Lens, NOW, Timeless, core_role, pod_letter, short};
 pub use state::{Gateway, Hashed, Operator, Pod, Remembered, State, process};
 
 use judge::Judged;
+use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::record::Override;
+use mainstay_core::time::Time;
 
 /// What an action did.
 #[derive(Clone, Debug, Default)]
@@ -125,7 +128,11 @@ impl State {
             }
             Action::Override(pod) => {
                 self.budget.overrides = self.budget.overrides.saturating_sub(1);
-                self.overriding = Some(mainstay_core::memgraph::ids::Ordinal(pod));
+                self.overriding = Some(Override {
+                    pod: Ordinal(pod),
+                    // Never over, and another one each time.
+                    until: Time(u64::MAX - u64::from(self.budget.overrides)),
+                });
             }
             Action::Repair(pod) => self.repair(config, pod),
             Action::Snapshot(pod) => {

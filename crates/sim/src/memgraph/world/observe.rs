@@ -74,6 +74,12 @@ impl Lens for Timeless {
     fn stamp(&self, record: &mut Record) {
         record.since = NOW;
         record.held_at = NOW;
+        if record.moved_at != Time::ZERO {
+            record.moved_at = NOW;
+        }
+        if let Some(reset) = &mut record.reset {
+            reset.since = NOW;
+        }
     }
 }
 
@@ -109,7 +115,7 @@ impl State {
             gateways,
             wishes: Wishes {
                 switchover,
-                override_main: self.overriding.map(|pod| (pod, Time(u64::MAX))),
+                override_main: self.overriding,
                 approve_reset: None,
                 hibernated: self.asleep,
                 paused_until: None,

@@ -8,6 +8,7 @@ use mainstay_core::memgraph::gate::Gate;
 use mainstay_core::memgraph::ids::{self, Ordinal, PodUid, ProcessId, VolumeId};
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::prepare::Marker;
+use mainstay_core::memgraph::record::Override;
 use mainstay_core::memgraph::turn::Turn;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -156,7 +157,7 @@ pub struct State {
     /// The version of the StatefulSet.
     pub scale: u32,
     /// An override is wished.
-    pub overriding: Option<Ordinal>,
+    pub overriding: Option<Override>,
     /// Faults left.
     pub budget: Budget,
     /// How many writes the clients have in all.

@@ -9,7 +9,7 @@ use crate::memgraph::ids::{Gen, Ordinal, ProofId, RegistrationName, Revision, Te
 use crate::memgraph::invariants::{Invariant, check};
 use crate::memgraph::observed::{Mode, Role, Status};
 use crate::memgraph::plan::{OnRefusal, Plan, Planned, Step, Target};
-use crate::memgraph::record::{Loose, Record, State, Writes};
+use crate::memgraph::record::{Loose, Override, Record, State, Writes};
 use crate::memgraph::rules::Rules;
 use crate::memgraph::spec::{FenceTimeout, WritesWithoutSync};
 use crate::time::Time;
@@ -342,7 +342,10 @@ fn a_violation_says_which_invariant_which_step_and_about_what() {
 fn an_override_waits_for_its_fence_also_when_another_turn_takes_it_over() {
     let override_pod_1 = |s: &mut Sample| {
         s.record().sync = None;
-        s.seen.wishes.override_main = Some((Ordinal(1), Time(2_000_000)));
+        s.seen.wishes.override_main = Some(Override {
+            pod: Ordinal(1),
+            until: Time(2_000_000),
+        });
     };
     let begun = failing_over().with(override_pod_1);
     let first = begun.decided();

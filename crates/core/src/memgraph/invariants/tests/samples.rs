@@ -8,10 +8,10 @@ use crate::memgraph::ids::{
     Term, VolumeId,
 };
 use crate::memgraph::observed::{
-    Answer, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal, Registration,
-    Role, Status, Wishes,
+    Answer, Approval, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal,
+    Registration, Role, Status, Wishes,
 };
-use crate::memgraph::record::{Candidate, Loose, Main, Record, Reset, State, Sync, Writes};
+use crate::memgraph::record::{Candidate, Loose, Main, Override, Record, Reset, State, Sync, Writes};
 use crate::memgraph::spec::{FenceTimeout, Spec, WritesWithoutSync};
 use crate::time::Time;
 
@@ -141,7 +141,7 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         volume: volume(aspirant, tape.mostly(0, &[1])),
         peers: vec![process(1 - aspirant, 0)],
         suspect: tape.rarely(),
-        forced: tape.rarely(),
+        forced: tape.rarely().then_some(Time(2_000_000)),
     };
     let sync = Sync {
         pod: Ordinal(other),
@@ -163,6 +163,7 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         process: run(tape, victim),
         id: ResetId(7),
         term,
+        since: NOW_MINUS[usize::from(tape.any(&[0u8, 1, 2]))],
     };
     let loose_pod = tape.any(&[0, 1]);
     let loose = Loose {
@@ -184,9 +185,25 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         sync: synced.then_some(sync),
         writes,
         held_at: tape.any(&[Time::ZERO, NOW]),
+        moved_at: tape.any(&[Time::ZERO, NOW]),
+        honoured: tape.rarely().then_some(wished(1, 2_000_000)),
         exposed: tape.any(&[false, true]),
         reset: tape.rarely().then_some(reset),
         loose: if tape.rarely() { vec![loose] } else { vec![] },
+    }
+}
+
+fn wished(pod: u8, until: u64) -> Override {
+    Override {
+        pod: Ordinal(pod),
+        until: Time(until),
+    }
+}
+
+fn approval(pod: u8) -> Approval {
+    Approval {
+        pod: Ordinal(pod),
+        process: process(pod, 0),
     }
 }
 
@@ -207,12 +224,12 @@ fn observed(tape: &mut Tape<'_>, main_pod: u8, record: &Record) -> Observed {
         override_main: tape.mostly(
             None,
             &[
-                Some((Ordinal(0), Time(2_000_000))),
-                Some((Ordinal(1), Time(2_000_000))),
-                Some((Ordinal(1), Time(1))),
+                Some(wished(0, 2_000_000)),
+                Some(wished(1, 2_000_000)),
+                Some(wished(1, 1)),
             ],
         ),
-        approve_reset: tape.mostly(None, &[Some(Ordinal(1)), Some(Ordinal(2))]),
+        approve_reset: tape.mostly(None, &[Some(approval(1)), Some(approval(2))]),
         hibernated: tape.any(&[false, false, false, true]),
         paused_until: tape.mostly(None, &[Some(Time(2_000_000)), Some(Time(1))]),
     };
