@@ -21,6 +21,18 @@ pub enum Outcome {
     Unknown,
 }
 
+/// What is known beforehand of a step.
+#[cfg(any(test, feature = "rule-switches"))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing.
+    Open,
+    /// It can only be refused.
+    Refused,
+    /// It is as good as this one.
+    Becomes(Step),
+}
+
 /// Where a turn stands after an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -79,6 +91,27 @@ impl Turn {
             (Outcome::Refused, OnRefusal::End | OnRefusal::Undo(_))
             | (Outcome::Spoiled | Outcome::Unknown, _) => Progress::Ended,
         }
+    }
+
+    /// The same turn as far as it can still matter, for a search that holds turns which differ in nothing else to
+    /// be one: `None` if nothing can be left out.
+    #[cfg(any(test, feature = "rule-switches"))]
+    pub fn foreseen(&self, fate: impl Fn(&Step) -> Fate) -> Option<Self> {
+        let mut left = VecDeque::with_capacity(self.left.len());
+        for planned in &self.left {
+            let Planned { step, on_refusal } = planned;
+            match (fate(step), on_refusal) {
+                (Fate::Open, _) => left.push_back(planned.clone()),
+                (Fate::Becomes(step), on_refusal) => left.push_back(Planned {
+                    step,
+                    on_refusal: on_refusal.clone(),
+                }),
+                (Fate::Refused, OnRefusal::GoOn) => {}
+                (Fate::Refused, OnRefusal::End | OnRefusal::Retry | OnRefusal::Undo(_)) => break,
+            }
+        }
+        let undo = self.undo.clone();
+        (left != self.left).then_some(Self { left, undo })
     }
 
     fn advance(&mut self) -> Progress {
@@ -157,6 +190,35 @@ mod tests {
         assert_eq!(turn.on(Outcome::Done), Progress::Finished);
         assert_eq!((turn.step(), turn.remaining().len()), (None, 0));
         assert_eq!(turn.on(Outcome::Done), Progress::Finished);
+    }
+
+    #[test]
+    fn a_turn_is_foreseen_up_to_the_first_step_that_must_fail() {
+        let turn = Turn::new(plan(OnRefusal::GoOn));
+        let demotion = |fate: Fate| {
+            move |s: &Step| {
+                if *s == Step::Demote(X) {
+                    fate.clone()
+                } else {
+                    Fate::Open
+                }
+            }
+        };
+        assert_eq!(turn.foreseen(demotion(Fate::Open)), None);
+        let passed = turn.foreseen(demotion(Fate::Refused)).unwrap();
+        assert_eq!(
+            (passed.step(), passed.remaining().len()),
+            (Some(&Step::Promote(X)), 1)
+        );
+        let ended = Turn::new(plan(OnRefusal::End))
+            .foreseen(demotion(Fate::Refused))
+            .unwrap();
+        assert_eq!(ended.step(), None);
+        let other = turn.foreseen(demotion(Fate::Becomes(Step::Promote(X)))).unwrap();
+        assert_eq!(
+            (other.step(), other.remaining().len()),
+            (Some(&Step::Promote(X)), 2)
+        );
     }
 
     #[test]

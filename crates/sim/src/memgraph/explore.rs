@@ -62,8 +62,6 @@ pub struct Healing {
     pub human: u64,
     /// A shortest trace to a state that is stuck and names nobody.
     pub example: Option<Vec<Action>>,
-    /// A shortest trace to a state that waits for a human, and its sentence.
-    pub human_example: Option<(Vec<Action>, String)>,
 }
 
 /// How each state was reached: its parent and the action.
@@ -254,9 +252,6 @@ impl<'a> Search<'a> {
             healing.stuck += 1;
             if *mark == Mark::Human {
                 healing.human += 1;
-                if healing.human_example.is_none() {
-                    healing.human_example = Some((self.tree.trace(id), String::new()));
-                }
             } else if healing.example.is_none() {
                 healing.example = Some(self.tree.trace(id));
             }

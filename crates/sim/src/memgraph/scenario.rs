@@ -195,7 +195,8 @@ impl Scenario {
 fn happen(config: &Config, state: &mut State, action: Action, transcript: &mut String) -> Option<String> {
     // With fsync a loss of power loses nothing, so a search does not try it; a scenario may.
     let power = matches!(action, Action::PowerLoss(pod) if state.pod(pod).is_some_and(|p| p.alive));
-    if power || state.enabled(config).contains(&action) {
+    let death = matches!(action, Action::Die(op) if state.current_step(op).is_some());
+    if power || death || state.enabled(config).contains(&action) {
         return step(config, state, action, transcript);
     }
     let _ = writeln!(transcript, "  - {action}: not possible");
@@ -303,7 +304,7 @@ fn one_line(line: &str) -> Option<Line> {
 /// May this be part of an operator's work?
 fn is_work(action: Action, op: u8, gateways: bool) -> bool {
     match action {
-        Action::Step(n) | Action::Observe(n, _) => n == op,
+        Action::Step(n) | Action::Observe(n, _) | Action::Again(n, _) => n == op,
         Action::Read(_) => gateways,
         _ => true,
     }

@@ -204,6 +204,16 @@ impl Lineage {
         visit_runs(runs, visitor);
     }
 
+    /// Would a MAIN with this lineage refuse the other for an epoch it has never heard of?
+    ///
+    /// A candidate that takes a snapshot between its promotion and its first commit has such an epoch on disk, and
+    /// no data of its own. No MAIN ever takes it back: to be reset is all that is left.
+    pub fn has_never_heard_of(&self, other: &Self) -> bool {
+        let epoch = other.reported_epoch();
+        let known = epoch == self.epoch || self.history.iter().any(|ended| ended.epoch == epoch);
+        other.ldt != Ts::ZERO && !known
+    }
+
     /// How the data really relate, whatever the histories say.
     pub fn relation(&self, other: &Self) -> Relation {
         match (

@@ -4,7 +4,6 @@ use super::events::{Event, Restore};
 use super::{Simulation, TROUBLE};
 use crate::memgraph::instance::Profile;
 use crate::memgraph::world::Action;
-use mainstay_core::memgraph::record::State as Phase;
 use mainstay_core::time::Time;
 use std::time::Duration;
 
@@ -147,14 +146,7 @@ impl Simulation<'_> {
     /// snapshot was taken is known from the source alone, and the model of it calls good copies diverged.
     fn take_snapshot(&mut self) {
         let pod = self.victim();
-        // A candidate that is promoted, takes a snapshot, and dies before its term serves comes back with a label
-        // nobody knows, and is reset although it holds nothing of its own: documented, and not drawn here.
-        let serving = self
-            .state
-            .record
-            .as_ref()
-            .is_some_and(|r| r.state == Phase::Serving);
-        if self.config.profile == Profile::V3_6 && serving {
+        if self.config.profile == Profile::V3_6 {
             self.act(Action::Snapshot(pod));
         }
     }

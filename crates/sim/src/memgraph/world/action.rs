@@ -29,6 +29,9 @@ pub enum Action {
     Proceed(u8),
     /// An operator dies, or its turn ends: the turn is forgotten, and what it remembered.
     Die(u8),
+    /// An operator dies, and it or its successor looks. A search takes both in one: that a turn was forgotten
+    /// cannot be told from one that is not gone on with, until somebody looks again.
+    Again(u8, Look),
     /// A command that timed out executes.
     Execute(u8),
     /// A gateway reads the record: cuts, then confirms.
@@ -81,7 +84,8 @@ impl Action {
         let looks = [Look::Plain, Look::Suspect, Look::Late, Look::Switchover];
         let few = (0..3_u8).flat_map(move |n| {
             let observed = looks.map(move |look| Self::Observe(n, look));
-            observed.into_iter().chain([
+            let again = looks.map(move |look| Self::Again(n, look));
+            observed.into_iter().chain(again).chain([
                 Self::Step(n),
                 Self::StepLate(n),
                 Self::Proceed(n),
@@ -131,6 +135,7 @@ impl Action {
                 | Self::Proceed(_)
                 | Self::Observe(_, Look::Suspect | Look::Switchover)
                 | Self::Die(_)
+                | Self::Again(..)
                 | Self::Execute(_)
                 | Self::Crash(_)
                 | Self::PowerLoss(_)
@@ -159,6 +164,7 @@ impl fmt::Display for Action {
             Self::StepLate(op) => write!(f, "op{op}: its command times out, outstanding"),
             Self::Proceed(op) => write!(f, "op{op} goes on without a fence"),
             Self::Die(op) => write!(f, "op{op} dies"),
+            Self::Again(op, look) => write!(f, "op{op} dies, and {}", Self::Observe(*op, *look)),
             Self::Execute(n) => write!(f, "outstanding command {n} executes"),
             Self::Read(g) => write!(f, "gw{g} reads the record"),
             Self::Connect(g) => write!(f, "gw{g} connects"),

@@ -5,12 +5,13 @@
 //! numbers that only have to be distinct or ordered are renumbered.
 
 use super::config::Config;
-use super::state::State;
+use super::state::{Hashed, State};
 use crate::memgraph::instance::{DatabaseId, EpochId, IdVisitor, MainId, Ts};
-use mainstay_core::memgraph::Rule;
-use mainstay_core::memgraph::ids::{ProofId, RegistrationName, Revision, Term};
+use mainstay_core::memgraph::ids::{ProcessId, ProofId, RegistrationName, Revision, Term};
 use mainstay_core::memgraph::plan::{OnRefusal, Planned, Step, Target};
-use mainstay_core::memgraph::turn::Outcome;
+use mainstay_core::memgraph::turn::{Fate, Outcome};
+use mainstay_core::memgraph::{Record, Rule};
+use mainstay_core::time::Time;
 
 impl State {
     /// Brings the state into its canonical form.
@@ -19,6 +20,10 @@ impl State {
             self.fast_forward(config, u8::try_from(op).unwrap_or(u8::MAX));
         }
         self.forget();
+        self.clear_dead_fields();
+        for op in 0..self.operators.len() {
+            self.foresee(config, op);
+        }
         if config.rules().on(Rule::R36) {
             self.drop_harmless_commands();
         }
@@ -92,8 +97,13 @@ impl State {
             .into_iter()
             .filter(|(by, of)| self.running(*by).is_none() || self.running(*of).is_none())
             .collect();
+        let serving = self.record.as_ref().and_then(|r| r.main.as_ref()).map(|m| m.term);
         for operator in &mut self.operators {
-            operator.refused.retain(|r| !gone.contains(&(r.by, r.of)));
+            // Only `Error: 3` of the term that serves is ever asked for.
+            let asked = |r: &super::state::Remembered| r.code == 3 && Some(r.term) >= serving;
+            operator
+                .refused
+                .retain(|r| !gone.contains(&(r.by, r.of)) && asked(r));
             if operator.turn.is_none() {
                 operator.version = 0;
                 operator.scale = 0;
@@ -105,6 +115,70 @@ impl State {
         if !turns().any(|t| t.remaining().any(awaited)) {
             for pod in &mut self.pods {
                 pod.db.edit_store(|data| data.proof = ProofId(0));
+            }
+        }
+    }
+
+    /// What is said of processes that are gone: nobody asks whether they were seen, or are loose.
+    fn clear_dead_fields(&mut self) {
+        let moves = self.budget.switchovers > 0;
+        let Some(record) = &self.record else { return };
+        if let Some(cleared) = self.cleared(record, moves) {
+            self.record = Some(Hashed::new(cleared));
+        }
+    }
+
+    fn cleared(&self, record: &Record, moves: bool) -> Option<Record> {
+        let gone = |p: &ProcessId| self.running(*p).is_none();
+        let peers = record.main.iter().flat_map(|m| &m.peers);
+        let all = peers.chain(record.candidate.iter().flat_map(|c| &c.peers));
+        let dead = all.chain(record.loose.iter().map(|l| &l.process)).any(gone);
+        // Nobody asks for a move any more, so nobody is kept from it.
+        let paced = record.moved_at != Time::ZERO && !moves;
+        (dead || paced).then(|| {
+            let mut next = record.clone();
+            if let Some(main) = &mut next.main {
+                main.peers.retain(|p| !gone(p));
+            }
+            if let Some(candidate) = &mut next.candidate {
+                candidate.peers.retain(|p| !gone(p));
+            }
+            next.loose.retain(|l| !gone(&l.process));
+            if paced {
+                next.moved_at = Time::ZERO;
+            }
+            next
+        })
+    }
+
+    /// Cuts off what a turn can never do, and clears what it would write as if it were written.
+    fn foresee(&mut self, config: &Config, op: usize) {
+        let Some(operator) = self.operators.get(op) else {
+            return;
+        };
+        let Some(turn) = &operator.turn else { return };
+        let stale = config.rules().on(Rule::R9) && operator.version != self.version;
+        let moves = self.budget.switchovers > 0;
+        let known_process = config.rules().on(Rule::R36);
+        let fate = |step: &Step| match step {
+            Step::WriteRecord(_) | Step::CreateRecord(_) if stale => Fate::Refused,
+            Step::WriteRecord(record) => match self.cleared(record, moves) {
+                Some(cleared) => Fate::Becomes(Step::WriteRecord(Box::new(cleared))),
+                None => Fate::Open,
+            },
+            step => match addressee(step) {
+                Some(on) if known_process && self.running(on.process).is_none() => Fate::Refused,
+                _ => Fate::Open,
+            },
+        };
+        let foreseen = turn.foreseen(fate);
+        if let Some(operator) = self.operators.get_mut(op) {
+            if stale {
+                operator.version = 0;
+            }
+            if let Some(turn) = foreseen {
+                let over = turn.step().is_none();
+                operator.turn = (!over).then(|| Hashed::new(turn));
             }
         }
     }

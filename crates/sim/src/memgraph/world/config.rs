@@ -87,8 +87,6 @@ pub struct Config {
     /// Operators are interchangeable, so states that differ only in their order are one. Off in scenarios that
     /// were written by hand, where `op1` must stay `op1`.
     pub sort_operators: bool,
-    /// A perfect lease: a turn only begins while no other is under way.
-    pub perfect_lease: bool,
     /// What the user declared.
     pub spec: Spec,
 }
@@ -125,7 +123,6 @@ impl Config {
             report_stalls: false,
             report_drops: false,
             sort_operators: true,
-            perfect_lease: false,
             spec,
         }
     }

@@ -213,8 +213,9 @@ impl State {
                 .filter(move |(_, n)| *n != number)
                 .map(|(p, _)| p)
         };
-        // MAIN's volume was lost after the reset was begun: the quarantine is now the last copy, and is kept. No
-        // rule closes this window; the documentation names it.
+        // MAIN's volume was lost after the reset was decided (a plan that begins one without a MAIN that serves is
+        // a violation of its own): the quarantine is now the last copy, and is kept. No rule closes this window;
+        // the documentation names it.
         let main_lost_its_volume = self
             .record
             .as_ref()
@@ -237,7 +238,8 @@ impl State {
             main.db.lineage().relation(pod.db.lineage()),
             Relation::Level | Relation::OtherBehind
         );
-        (contained && !empty).then_some(Violation::WipedGoodCopy { pod: pod_id })
+        let refused_for_ever = main.db.lineage().has_never_heard_of(pod.db.lineage());
+        (contained && !empty && !refused_for_ever).then_some(Violation::WipedGoodCopy { pod: pod_id })
     }
 
     pub(super) fn lose_volume(&mut self, config: &Config, number: u8) {

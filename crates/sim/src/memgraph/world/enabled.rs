@@ -26,13 +26,11 @@ impl State {
             late: false,
             turn: 0,
         };
-        let busy = self.operators.iter().any(|o| o.turn.is_some());
         for (operator, op) in self.operators.iter().zip(0_u8..) {
             if operator.turn.is_some() {
                 self.turn_actions(config, op, &lens, actions);
-            } else if !(busy && config.perfect_lease) {
-                actions.push(Action::Observe(op, Look::Plain));
-                self.other_looks(config, op, actions);
+            } else {
+                self.looks(config, |look| actions.push(Action::Observe(op, look)));
             }
         }
         for (_, n) in self.outstanding.iter().zip(0_u8..) {
@@ -61,25 +59,26 @@ impl State {
             actions.push(Action::StepLate(op));
         }
         if config.operators_die {
-            actions.push(Action::Die(op));
+            self.looks(config, |look| actions.push(Action::Again(op, look)));
         }
     }
 
-    fn other_looks(&self, config: &Config, op: u8, actions: &mut Vec<Action>) {
+    fn looks(&self, config: &Config, mut push: impl FnMut(Look)) {
+        push(Look::Plain);
         let Some(record) = &self.record else { return };
         let main_alive = self
             .recorded_main()
             .and_then(|m| self.pod(m))
             .is_some_and(|p| p.alive);
         if self.budget.suspicions > 0 && record.state == Phase::Serving && main_alive {
-            actions.push(Action::Observe(op, Look::Suspect));
+            push(Look::Suspect);
         }
         let deadline = record.state == Phase::SwitchingOver || record.writes == Writes::Held;
         if config.deadlines && deadline {
-            actions.push(Action::Observe(op, Look::Late));
+            push(Look::Late);
         }
         if self.budget.switchovers > 0 && record.state == Phase::Serving && record.sync.is_some() {
-            actions.push(Action::Observe(op, Look::Switchover));
+            push(Look::Switchover);
         }
     }
 

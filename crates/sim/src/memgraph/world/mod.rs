@@ -63,9 +63,12 @@ impl Doing<'_> {
 impl State {
     /// Does it, and judges the result.
     pub fn apply(&mut self, config: &Config, action: Action, noting: bool) -> Effect {
-        let late = matches!(action, Action::Observe(_, Look::Late));
+        let late = matches!(
+            action,
+            Action::Observe(_, Look::Late) | Action::Again(_, Look::Late)
+        );
         let suspect = match action {
-            Action::Observe(_, Look::Suspect) => self.recorded_main(),
+            Action::Observe(_, Look::Suspect) | Action::Again(_, Look::Suspect) => self.recorded_main(),
             _ => None,
         };
         let turn = self.record.as_ref().map_or(0, |r| r.revision.0) + 1;
@@ -85,6 +88,11 @@ impl State {
             Action::Proceed(op) => self.step(&mut doing, op, true, lens),
             Action::StepLate(op) => self.step_late(&mut doing, op),
             Action::Die(op) => self.die(op),
+            Action::Again(op, look) => {
+                self.die(op);
+                self.look(&mut doing, op, look, lens);
+                doing.effect.idle = false;
+            }
             Action::Execute(n) => self.execute_late(&mut doing, n),
             Action::Read(g) => self.gateway_reads(&mut doing, g),
             Action::Connect(g) => self.gateway_connects(&mut doing, g),

@@ -148,7 +148,7 @@ impl State {
             Step::PushRecord(_) | Step::RunOnPromotion(_) => Outcome::Done,
             Step::Register { on, name, mode, peer } => self.register(doing, op, *on, *name, *mode, *peer),
             Step::Drop { on, name } => self.drop_registration(doing, *on, *name),
-            Step::WriteProof { on, proof } => self.commit(*on, Delta::Proof(*proof)),
+            Step::WriteProof { on, proof } => self.write_proof(*on, *proof),
             Step::ReadProof { on, proof } => self.read_proof(*on, *proof),
             Step::EndProcess { target, uid: _ } => self.end_target(doing, *target),
             Step::WriteMarker { target, id, term } => {
@@ -303,6 +303,18 @@ impl State {
             return Outcome::Refused;
         }
         self.commit(on, Delta::Mark(to))
+    }
+
+    /// The proof is a property of the mark: without one the query matches nothing.
+    fn write_proof(&mut self, on: Target, proof: ProofId) -> Outcome {
+        let marked = self
+            .running(on.process)
+            .is_some_and(|(_, pod)| pod.db.store().mark.is_some());
+        if marked {
+            self.commit(on, Delta::Proof(proof))
+        } else {
+            Outcome::Refused
+        }
     }
 
     fn read_proof(&self, on: Target, proof: ProofId) -> Outcome {
