@@ -1,15 +1,9 @@
 //! Exhaustive search: every interleaving of a small world, breadth first, so that the first violation found
 //! has a shortest trace.
 
+use super::visited::{Left, Visited};
 use super::world::{Action, Config, Heal, State, Violation};
 use std::collections::VecDeque;
-
-/// The visited set is never iterated, so its order cannot leak into a result; it must be fast.
-#[allow(
-    clippy::disallowed_types,
-    reason = "looked up only, never iterated; hashed with a fixed seed"
-)]
-type Visited = std::collections::HashMap<u64, u32, foldhash::fast::FixedState>;
 
 /// How to search.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +147,9 @@ impl<'a> Search<'a> {
             marks: Vec::new(),
             found,
         };
-        search.visited.insert(first.fingerprint(), 0);
+        search
+            .visited
+            .insert(first.fingerprint(), Left::of(&first.budget), 0);
         search.tree.links.push((0, Action::LoseRecord));
         search.mark(&first);
         search.queue.push_back((0, 0, first));
@@ -168,6 +164,7 @@ impl<'a> Search<'a> {
             if let Some(violation) = effect.violation {
                 let mut trace = self.tree.trace(at);
                 trace.push(action);
+                let trace = State::with_fixed_operators(self.config, &trace);
                 self.found.violation = Some((violation, trace));
                 return;
             }
@@ -181,7 +178,8 @@ impl<'a> Search<'a> {
 
     fn arrive(&mut self, at: u32, depth: u32, action: Action, next: State) {
         let print = next.fingerprint();
-        let known = self.visited.get(&print).copied();
+        let left = Left::of(&next.budget);
+        let known = self.visited.find(print, left);
         let id = known.unwrap_or_else(|| u32::try_from(self.tree.links.len()).unwrap_or(u32::MAX));
         if self.options.liveness && !action.is_fault() {
             self.edges.push((at, id));
@@ -189,7 +187,7 @@ impl<'a> Search<'a> {
         if known.is_some() {
             return;
         }
-        self.visited.insert(print, id);
+        self.visited.insert(print, left, id);
         self.tree.links.push((at, action));
         self.found.states += 1;
         let beyond = next.is_beyond(self.config);
@@ -253,7 +251,8 @@ impl<'a> Search<'a> {
             if *mark == Mark::Human {
                 healing.human += 1;
             } else if healing.example.is_none() {
-                healing.example = Some(self.tree.trace(id));
+                let trace = self.tree.trace(id);
+                healing.example = Some(State::with_fixed_operators(self.config, &trace));
             }
         }
         healing

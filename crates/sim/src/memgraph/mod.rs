@@ -6,5 +6,6 @@ pub mod instance;
 pub mod scenario;
 pub mod show;
 pub mod simulate;
+pub mod visited;
 pub mod world;
 pub mod worlds;

@@ -117,6 +117,7 @@ impl Scenario {
         }
         let mut world: Config = world.ok_or(ScenarioError::Missing("world"))?;
         world.budget = PLENTY;
+        world.sort_operators = false;
         let expect = expect.ok_or(ScenarioError::Missing("expect"))?;
         let Switched { before, without } = rules;
         let world = before.iter().fold(world, |w, rule| w.without(*rule));
@@ -276,7 +277,6 @@ fn set(world: &mut Config, setting: &str) -> Result<(), ScenarioError> {
     match setting {
         "a drop that crashes MAIN is a violation" => world.report_drops = true,
         "a registration that stalls MAIN is a violation" => world.report_stalls = true,
-        "operators keep their numbers" => world.sort_operators = false,
         "commits are not fsynced" => world.fsync = false,
         "pods start as they were" => world.init_file = false,
         "false divergence is no violation by itself" => world.report_false_divergence = false,

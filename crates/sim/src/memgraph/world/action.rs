@@ -127,6 +127,20 @@ impl Action {
             .chain([Self::LoseRecord, Self::Sleep(true), Self::Sleep(false)])
     }
 
+    /// The same of another operator, if it is an operator that acts.
+    #[must_use]
+    pub fn of_operator(self, name: impl Fn(u8) -> u8) -> Self {
+        match self {
+            Self::Observe(op, look) => Self::Observe(name(op), look),
+            Self::Again(op, look) => Self::Again(name(op), look),
+            Self::Step(op) => Self::Step(name(op)),
+            Self::StepLate(op) => Self::StepLate(name(op)),
+            Self::Proceed(op) => Self::Proceed(name(op)),
+            Self::Die(op) => Self::Die(name(op)),
+            other => other,
+        }
+    }
+
     /// Is this a fault, or a wish that nobody is obliged to have?
     pub fn is_fault(self) -> bool {
         matches!(

@@ -4,6 +4,7 @@
 //! hides no behaviour: a turn that can only be refused ends, a wait that is over and stays over is passed,
 //! numbers that only have to be distinct or ordered are renumbered.
 
+use super::action::Action;
 use super::config::Config;
 use super::state::{Hashed, State};
 use crate::memgraph::instance::{DatabaseId, EpochId, IdVisitor, MainId, Ts};
@@ -16,6 +17,14 @@ use mainstay_core::time::Time;
 impl State {
     /// Brings the state into its canonical form.
     pub fn canonical(&mut self, config: &Config) {
+        self.tidy(config);
+        if config.sort_operators && self.operators.len() > 1 {
+            self.operators.sort_by_cached_key(super::fingerprint::of);
+        }
+    }
+
+    /// The canonical form, but for the order of the operators.
+    fn tidy(&mut self, config: &Config) {
         for op in 0..self.operators.len() {
             self.fast_forward(config, u8::try_from(op).unwrap_or(u8::MAX));
         }
@@ -28,10 +37,26 @@ impl State {
             self.drop_harmless_commands();
         }
         self.renumber();
-        if config.sort_operators && self.operators.len() > 1 {
-            self.operators.sort_by_cached_key(super::fingerprint::of);
-        }
         self.outstanding.sort_unstable();
+    }
+
+    /// The trace of a search with the operators' numbers kept: for the search they have none, and `op0` is whoever
+    /// comes first in the order of the moment.
+    pub fn with_fixed_operators(config: &Config, trace: &[Action]) -> Vec<Action> {
+        let mut state = Self::first(config);
+        let mut names: Vec<u8> = (0..config.operators).collect();
+        let mut fixed = Vec::with_capacity(trace.len());
+        for action in trace {
+            fixed.push(action.of_operator(|op| names.get(usize::from(op)).copied().unwrap_or(op)));
+            state.apply(config, *action, false);
+            state.tidy(config);
+            let mut named: Vec<_> = state.operators.drain(..).zip(names).collect();
+            if config.sort_operators {
+                named.sort_by_cached_key(|(operator, _)| super::fingerprint::of(operator));
+            }
+            (state.operators, names) = named.into_iter().unzip();
+        }
+        fixed
     }
 
     /// Passes waits that are over for good, and ends turns that can only be refused.
@@ -224,7 +249,7 @@ impl State {
         self.next_id = u32::try_from(used).unwrap_or(u32::MAX - 1) + 1;
     }
 
-    /// The fingerprint: like the hash of the state, but a gateway's age counts only as far as anybody asks.
+    /// The fingerprint: like the hash of the state without its budget, but a gateway's age counts only as far as anybody asks.
     pub fn fingerprint(&self) -> u64 {
         use std::hash::{Hash, Hasher};
         let mut hasher = super::fingerprint::hasher();
@@ -243,22 +268,12 @@ impl State {
             asleep,
             scale,
             overriding,
-            budget,
+            budget: _,
             start: _,
             last_write: _,
         } = self;
         (pods, record, version, status_term, operators).hash(&mut hasher);
-        (
-            outstanding,
-            cut,
-            acked,
-            next_write,
-            asleep,
-            scale,
-            overriding,
-            budget,
-        )
-            .hash(&mut hasher);
+        (outstanding, cut, acked, next_write, asleep, scale, overriding).hash(&mut hasher);
         let (term, revision) = self.asked_of_gateways();
         for gateway in gateways {
             let super::state::Gateway { gate, session } = gateway;

@@ -84,8 +84,8 @@ pub struct Config {
     pub report_stalls: bool,
     /// A DROP that crashes MAIN is a violation by itself.
     pub report_drops: bool,
-    /// Operators are interchangeable, so states that differ only in their order are one. Off in scenarios that
-    /// were written by hand, where `op1` must stay `op1`.
+    /// Operators are interchangeable, so states that differ only in their order are one. Off where a trace is told
+    /// or played, in which `op1` must stay `op1`.
     pub sort_operators: bool,
     /// What the user declared.
     pub spec: Spec,

@@ -48,6 +48,11 @@ pub fn describe(state: &State) -> String {
 
 /// A run as text: each action, what it did, and the state after it.
 pub fn transcript(config: &Config, first: &State, actions: &[Action]) -> String {
+    // Operators have kept their numbers in the trace that is told.
+    let config = &Config {
+        sort_operators: false,
+        ..config.clone()
+    };
     let mut state = first.clone();
     let mut text = format!("      {}\n", describe(&state));
     for (n, action) in actions.iter().enumerate() {
