@@ -50,11 +50,11 @@ impl State {
             fixed.push(action.of_operator(|op| names.get(usize::from(op)).copied().unwrap_or(op)));
             state.apply(config, *action, false);
             state.tidy(config);
-            let mut named: Vec<_> = state.operators.drain(..).zip(names).collect();
+            let mut ranked: Vec<_> = state.operators.drain(..).zip(names).collect();
             if config.sort_operators {
-                named.sort_by_cached_key(|(operator, _)| super::fingerprint::of(operator));
+                ranked.sort_by_cached_key(|(operator, _)| super::fingerprint::of(operator));
             }
-            (state.operators, names) = named.into_iter().unzip();
+            (state.operators, names) = ranked.into_iter().unzip();
         }
         fixed
     }
