@@ -2,9 +2,11 @@
 
 mod command;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 use command::{explore, run, scenario};
 use mainstay_core::memgraph::Rule;
+use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,8 +39,11 @@ enum Command {
         #[arg(long)]
         without: Vec<Rule>,
         /// Stop a world after this many states.
-        #[arg(long, default_value_t = 200_000_000)]
+        #[arg(long, default_value_t = 200_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         max_states: u64,
+        /// A world that is not searched to its end is a failure, too: exit code 1.
+        #[arg(long)]
+        require_exhausted: bool,
         /// Stop beginning new worlds after this many states in all.
         #[arg(long)]
         total_states: Option<u64>,
@@ -58,13 +63,13 @@ enum Command {
         #[arg(long, value_enum, default_value_t = World::Memgraph)]
         world: World,
         /// How many seeds.
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         seed: u64,
         /// How many at once.
-        #[arg(long, default_value_t = 1)]
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
         jobs: u64,
         /// Switch a rule off, to see what notices.
         #[arg(long)]
@@ -84,39 +89,67 @@ enum Command {
         /// Switch a rule off, to see what notices.
         #[arg(long)]
         without: Vec<Rule>,
+        /// One JSON object, with the trace as an array of lines.
+        #[arg(long)]
+        json: bool,
     },
     /// Run scenario files and print their transcripts.
     Scenario {
         /// The files.
+        #[arg(required = true)]
         files: Vec<PathBuf>,
     },
 }
 
 fn main() -> ExitCode {
-    let clean = match Arguments::parse().command {
+    let mut out = std::io::LineWriter::new(stdout().lock());
+    let clean = obey(Arguments::parse().command, &mut out);
+    match clean {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // Whoever reads has read enough (`| head`).
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sim: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+}
+
+/// `true` if everything is as it should be.
+fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
+    match command {
         Command::Explore {
             world: World::Memgraph,
             only,
             without,
             max_states,
+            require_exhausted,
             total_states,
             json,
             list,
             save,
         } => {
             if list {
-                explore::list();
-                Ok(true)
-            } else {
-                explore::run(&explore::Request {
-                    only,
-                    without,
-                    max_states,
-                    total_states,
-                    json,
-                    save,
-                })
+                explore::list(out)?;
+                return Ok(true);
             }
+            let request = explore::Request {
+                only,
+                without,
+                max_states,
+                require_exhausted,
+                total_states,
+                json,
+                save,
+            };
+            explore::run(&request, out)
         }
         Command::Run {
             world: World::Memgraph,
@@ -125,26 +158,24 @@ fn main() -> ExitCode {
             jobs,
             without,
             json,
-        } => Ok(run::run(&run::Request {
-            seeds,
-            first: seed,
-            jobs,
-            without,
-            json,
-        })),
+        } => {
+            let end = seed
+                .checked_add(seeds)
+                .context("there is no such seed: --seed plus --seeds is too large")?;
+            let request = run::Request {
+                seeds: seed..end,
+                jobs,
+                without,
+                json,
+            };
+            run::run(&request, out)
+        }
         Command::Replay {
             world: World::Memgraph,
             seed,
             without,
-        } => Ok(run::replay(seed, &without)),
-        Command::Scenario { files } => scenario::run(&files),
-    };
-    match clean {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("sim: {error:#}");
-            ExitCode::from(2)
-        }
+            json,
+        } => run::replay(seed, &without, json, out),
+        Command::Scenario { files } => scenario::run(&files, out),
     }
 }

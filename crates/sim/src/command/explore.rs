@@ -5,8 +5,9 @@ use mainstay_core::memgraph::Rule;
 use serde_json::json;
 use sim::memgraph::explore::{Found, Options, explore};
 use sim::memgraph::scenario::Scenario;
-use sim::memgraph::world::{Config, State, transcript};
+use sim::memgraph::world::{Action, Budget, Config, State, transcript};
 use sim::memgraph::worlds::{self, Entry};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// What was asked for.
@@ -14,13 +15,14 @@ pub(crate) struct Request {
     pub(crate) only: Vec<String>,
     pub(crate) without: Vec<Rule>,
     pub(crate) max_states: u64,
+    pub(crate) require_exhausted: bool,
     pub(crate) total_states: Option<u64>,
     pub(crate) json: bool,
     pub(crate) save: Option<PathBuf>,
 }
 
 /// Prints the catalogue.
-pub(crate) fn list() {
+pub(crate) fn list(out: &mut impl Write) -> anyhow::Result<()> {
     for Entry { config, liveness } in worlds::all() {
         let Config {
             name,
@@ -33,16 +35,33 @@ pub(crate) fn list() {
             ..
         } = config;
         let heals = if liveness { ", must heal" } else { "" };
-        println!(
+        writeln!(
+            out,
             "{name:5} {pods} pods, {gateways} gateways, {operators} operators, {writes} writes, {} terms, {} record writes{heals}",
             bounds.terms, bounds.writes
-        );
-        println!("      {budget:?}");
+        )?;
+        writeln!(out, "      {}", in_words(&budget))?;
+    }
+    Ok(())
+}
+
+/// What may go wrong, how often.
+fn in_words(budget: &Budget) -> String {
+    let words: Vec<_> = budget
+        .named()
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{n} {name}"))
+        .collect();
+    if words.is_empty() {
+        "nothing goes wrong".to_owned()
+    } else {
+        words.join(", ")
     }
 }
 
 /// Searches; `true` if nothing was violated and everything heals.
-pub(crate) fn run(request: &Request) -> anyhow::Result<bool> {
+pub(crate) fn run(request: &Request, out: &mut impl Write) -> anyhow::Result<bool> {
     let mut clean = true;
     let mut total = 0;
     for name in &request.only {
@@ -59,10 +78,11 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<bool> {
             continue;
         }
         if request.total_states.is_some_and(|limit| total >= limit) {
-            println!(
+            eprintln!(
                 "{:5} not searched: the budget of states is used up",
                 entry.config.name
             );
+            clean &= !request.require_exhausted;
             continue;
         }
         for rule in &request.without {
@@ -82,7 +102,8 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<bool> {
             );
         });
         total += found.states;
-        clean &= report(request, &entry, &found, took());
+        clean &= report(request, &entry, &found, took(), out)?;
+        clean &= found.exhausted || !request.require_exhausted;
         if let (Some(file), Some((violation, trace))) = (&request.save, &found.violation) {
             let text = Scenario::render(
                 &entry.config.name,
@@ -93,54 +114,75 @@ pub(crate) fn run(request: &Request) -> anyhow::Result<bool> {
             std::fs::write(file, text)?;
         }
     }
-    println!("{total} states in all");
+    if !request.json {
+        writeln!(out, "{total} states in all")?;
+    }
     Ok(clean)
 }
 
-fn report(request: &Request, entry: &Entry, found: &Found, seconds: f64) -> bool {
-    let name = &entry.config.name;
+/// `true` if nothing was violated and everything heals.
+fn report(
+    request: &Request,
+    entry: &Entry,
+    found: &Found,
+    seconds: f64,
+    out: &mut impl Write,
+) -> anyhow::Result<bool> {
     if request.json {
-        let heal = found
-            .heal
-            .as_ref()
-            .map(|h| json!({"whole": h.whole, "stuck": h.stuck, "human": h.human}));
-        println!(
-            "{}",
-            json!({
-                "world": name, "states": found.states, "transitions": found.transitions, "depth": found.depth,
-                "exhausted": found.exhausted, "beyondBounds": found.beyond, "seconds": seconds, "heal": heal,
-                "violation": found.violation.as_ref().map(|(v, _)| v.to_string()),
-                "trace": found.violation.as_ref().map(|(_, t)| t.iter().map(ToString::to_string).collect::<Vec<_>>()),
-            })
-        );
+        as_json(entry, found, seconds, out)?;
     } else {
-        let done = if found.exhausted {
-            "exhausted"
-        } else {
-            "NOT exhausted"
-        };
-        println!(
-            "{name:5} {:>10} states {:>11} transitions  depth {:>3}  {:>9} beyond the bounds  {done}  {seconds:.1} s",
-            found.states, found.transitions, found.depth, found.beyond
-        );
+        as_text(entry, found, seconds, out)?;
     }
+    let heals = found.heal.as_ref().is_none_or(|h| h.example.is_none());
+    Ok(found.violation.is_none() && heals)
+}
+
+fn as_json(entry: &Entry, found: &Found, seconds: f64, out: &mut impl Write) -> anyhow::Result<()> {
+    let heal = found.heal.as_ref().map(|h| {
+        json!({
+            "whole": h.whole, "stuck": h.stuck, "human": h.human, "trace": h.example.as_deref().map(lines),
+        })
+    });
+    let told = json!({
+        "world": entry.config.name, "states": found.states, "transitions": found.transitions, "depth": found.depth,
+        "exhausted": found.exhausted, "beyondBounds": found.beyond, "seconds": seconds, "heal": heal,
+        "violation": found.violation.as_ref().map(|(v, _)| v.to_string()),
+        "trace": found.violation.as_ref().map(|(_, t)| lines(t)),
+    });
+    writeln!(out, "{told}")?;
+    Ok(())
+}
+
+fn as_text(entry: &Entry, found: &Found, seconds: f64, out: &mut impl Write) -> anyhow::Result<()> {
+    let name = &entry.config.name;
+    let done = if found.exhausted {
+        "exhausted"
+    } else {
+        "NOT exhausted"
+    };
+    writeln!(
+        out,
+        "{name:5} {:>10} states {:>11} transitions  depth {:>3}  {:>9} beyond the bounds  {done}  {seconds:.1} s",
+        found.states, found.transitions, found.depth, found.beyond
+    )?;
     let first = State::first(&entry.config);
-    let mut clean = true;
     if let Some((violation, trace)) = &found.violation {
-        clean = false;
-        println!("{name}: {violation}, after {} steps", trace.len());
-        println!("{}", transcript(&entry.config, &first, trace));
+        writeln!(out, "{name}: {violation}, after {} steps", trace.len())?;
+        writeln!(out, "{}", transcript(&entry.config, &first, trace))?;
     }
-    if let Some(heal) = &found.heal {
-        println!(
-            "      {} whole, {} cannot heal, of which {} say what a human must decide",
-            heal.whole, heal.stuck, heal.human
-        );
-        if let Some(trace) = &heal.example {
-            clean = false;
-            println!("{name}: cannot heal, after {} steps", trace.len());
-            println!("{}", transcript(&entry.config, &first, trace));
-        }
+    let Some(heal) = &found.heal else { return Ok(()) };
+    writeln!(
+        out,
+        "      {} whole, {} cannot heal, of which {} say what a human must decide",
+        heal.whole, heal.stuck, heal.human
+    )?;
+    if let Some(trace) = &heal.example {
+        writeln!(out, "{name}: cannot heal, after {} steps", trace.len())?;
+        writeln!(out, "{}", transcript(&entry.config, &first, trace))?;
     }
-    clean
+    Ok(())
+}
+
+fn lines(trace: &[Action]) -> Vec<String> {
+    trace.iter().map(ToString::to_string).collect()
 }

@@ -1,15 +1,16 @@
 //! `sim run` and `sim replay`.
 
-use super::stopwatch;
+use super::{cpu_seconds, stopwatch};
 use mainstay_core::memgraph::Rule;
 use serde_json::json;
 use sim::memgraph::simulate::{Report, config, run_with};
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::ops::Range;
 
 /// What was asked for.
 pub(crate) struct Request {
-    pub(crate) seeds: u64,
-    pub(crate) first: u64,
+    pub(crate) seeds: Range<u64>,
     pub(crate) jobs: u64,
     pub(crate) without: Vec<Rule>,
     pub(crate) json: bool,
@@ -82,7 +83,7 @@ fn one(seed: u64, without: &[Rule], tracing: bool) -> Report {
 }
 
 /// Simulates; `true` if nothing was violated.
-pub(crate) fn run(request: &Request) -> bool {
+pub(crate) fn run(request: &Request, out: &mut impl Write) -> anyhow::Result<bool> {
     let took = stopwatch();
     let jobs = request.jobs.max(1);
     let mut sum = Sum::default();
@@ -91,20 +92,22 @@ pub(crate) fn run(request: &Request) -> bool {
             .map(|job| scope.spawn(move || worker(request, job, jobs)))
             .collect();
         for worker in workers {
-            if let Ok(part) = worker.join() {
-                sum.join(part);
+            match worker.join() {
+                Ok(part) => sum.join(part),
+                Err(panic) => std::panic::resume_unwind(panic),
             }
         }
     });
     sum.bad.sort_unstable();
-    let minutes = took() * f64::from(u32::try_from(jobs).unwrap_or(1)) / 60.0;
-    print(request, &sum, minutes);
-    sum.bad.is_empty() && sum.seeds == request.seeds
+    let wall = || took() * f64::from(u32::try_from(jobs).unwrap_or(1));
+    let minutes = cpu_seconds().unwrap_or_else(wall) / 60.0;
+    print(request, &sum, minutes, out)?;
+    Ok(sum.bad.is_empty())
 }
 
 fn worker(request: &Request, job: u64, jobs: u64) -> Sum {
     let mut sum = Sum::default();
-    for seed in (request.first..request.first + request.seeds).filter(|s| s % jobs == job) {
+    for seed in request.seeds.clone().filter(|s| s % jobs == job) {
         sum.add(one(seed, &request.without, false));
         if sum.bad.len() >= 20 {
             break;
@@ -113,20 +116,22 @@ fn worker(request: &Request, job: u64, jobs: u64) -> Sum {
     sum
 }
 
-fn print(request: &Request, sum: &Sum, minutes: f64) {
+fn print(request: &Request, sum: &Sum, minutes: f64, out: &mut impl Write) -> anyhow::Result<()> {
     let humans: u64 = sum.humans.values().sum();
     if request.json {
-        println!(
+        writeln!(
+            out,
             "{}",
             json!({
                 "seeds": sum.seeds, "clusterHours": sum.hours, "acknowledged": sum.acknowledged, "terms": sum.terms,
                 "faults": sum.faults, "human": sum.humans, "violations": sum.bad,
-                "clusterHoursPerMinute": sum.hours / minutes,
+                "clusterHoursPerCpuMinute": sum.hours / minutes,
             })
-        );
-        return;
+        )?;
+        return Ok(());
     }
-    println!(
+    writeln!(
+        out,
         "{} seeds, {:.0} cluster-hours, {} faults, {} terms, {} writes acknowledged, {} violations, {humans} wait for a human",
         sum.seeds,
         sum.hours,
@@ -134,13 +139,13 @@ fn print(request: &Request, sum: &Sum, minutes: f64) {
         sum.terms,
         sum.acknowledged,
         sum.bad.len()
-    );
+    )?;
     for (sentence, count) in &sum.humans {
-        println!("  {count:>6} × {sentence}");
+        writeln!(out, "  {count:>6} × {sentence}")?;
     }
-    println!("{:.0} cluster-hours per CPU-minute", sum.hours / minutes);
+    writeln!(out, "{:.0} cluster-hours per CPU-minute", sum.hours / minutes)?;
     for (seed, violation) in sum.bad.iter().take(10) {
-        println!("seed {seed}: {violation}");
+        writeln!(out, "seed {seed}: {violation}")?;
     }
     if let Some((seed, _)) = sum.bad.first() {
         let switches: Vec<_> = request
@@ -149,20 +154,31 @@ fn print(request: &Request, sum: &Sum, minutes: f64) {
             .map(|r| format!(" --without {r}"))
             .collect();
         let switches = switches.concat();
-        println!("sim replay --seed {seed}{switches}");
+        writeln!(out, "sim replay --seed {seed}{switches}")?;
         let trace = one(*seed, &request.without, true).trace;
         let tail: Vec<&str> = trace.lines().rev().take(60).collect();
         for line in tail.into_iter().rev() {
-            println!("{line}");
+            writeln!(out, "{line}")?;
         }
     }
+    Ok(())
 }
 
 /// Prints everything that happens in one seed; `true` if nothing was violated.
-pub(crate) fn replay(seed: u64, without: &[Rule]) -> bool {
+pub(crate) fn replay(seed: u64, without: &[Rule], json: bool, out: &mut impl Write) -> anyhow::Result<bool> {
     let report = one(seed, without, true);
-    print!("{}", report.trace);
-    println!(
+    if json {
+        let told = json!({
+            "seed": seed, "terms": report.terms, "faults": report.faults, "acknowledged": report.acknowledged,
+            "violation": report.violation, "human": report.human,
+            "trace": report.trace.lines().collect::<Vec<_>>(),
+        });
+        writeln!(out, "{told}")?;
+        return Ok(report.violation.is_none());
+    }
+    write!(out, "{}", report.trace)?;
+    writeln!(
+        out,
         "seed {seed}: {} terms, {} faults, {} writes acknowledged{}{}",
         report.terms,
         report.faults,
@@ -177,6 +193,6 @@ pub(crate) fn replay(seed: u64, without: &[Rule]) -> bool {
             .as_deref()
             .map(|h| format!(", waits for a human: {h}"))
             .unwrap_or_default(),
-    );
-    report.violation.is_none()
+    )?;
+    Ok(report.violation.is_none())
 }

@@ -2,10 +2,11 @@
 
 use anyhow::Context;
 use sim::memgraph::scenario::Scenario;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Runs scenario files; `true` if each went as its file says.
-pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<bool> {
+pub(crate) fn run(files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<bool> {
     let mut clean = true;
     for file in files {
         let text =
@@ -13,7 +14,7 @@ pub(crate) fn run(files: &[PathBuf]) -> anyhow::Result<bool> {
         let scenario =
             Scenario::parse(&text).with_context(|| format!("cannot understand {}", file.display()))?;
         let played = scenario.play();
-        println!("{}", played.transcript);
+        writeln!(out, "{}", played.transcript)?;
         clean &= played.as_expected;
     }
     Ok(clean)

@@ -18,37 +18,10 @@ const BORROW: u64 = 0x8888_8888_8888_8888;
 impl Left {
     /// The budget in this form. More than seven of anything is as good as seven: no world has that many.
     pub fn of(budget: &Budget) -> Self {
-        let Budget {
-            crashes,
-            drains,
-            volumes,
-            partitions,
-            suspicions,
-            late,
-            switchovers,
-            hand_drops,
-            records,
-            sleeps,
-            overrides,
-            repairs,
-        } = *budget;
-        let all = [
-            crashes,
-            drains,
-            volumes,
-            partitions,
-            suspicions,
-            late,
-            switchovers,
-            hand_drops,
-            records,
-            sleeps,
-            overrides,
-            repairs,
-        ];
+        let all = budget.named();
         Self(
             all.iter()
-                .fold(0, |packed, n| packed << 4 | u64::from((*n).min(7))),
+                .fold(0, |packed, (_, n)| packed << 4 | u64::from((*n).min(7))),
         )
     }
 

@@ -34,6 +34,40 @@ pub struct Budget {
     pub repairs: u8,
 }
 
+impl Budget {
+    /// Each fault by its name in the plural, with how often it may still happen.
+    pub fn named(&self) -> [(&'static str, u8); 12] {
+        let Self {
+            crashes,
+            drains,
+            volumes,
+            partitions,
+            suspicions,
+            late,
+            switchovers,
+            hand_drops,
+            records,
+            sleeps,
+            overrides,
+            repairs,
+        } = *self;
+        [
+            ("crashes", crashes),
+            ("drains", drains),
+            ("lost volumes", volumes),
+            ("partitions", partitions),
+            ("false suspicions", suspicions),
+            ("late commands", late),
+            ("switchovers", switchovers),
+            ("drops by hand", hand_drops),
+            ("lost records", records),
+            ("sleeps", sleeps),
+            ("overrides", overrides),
+            ("repairs by hand", repairs),
+        ]
+    }
+}
+
 /// How far a search goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
