@@ -24,6 +24,7 @@ fn config() -> ProptestConfig {
     // The inputs are small and the code is fast; more cases are the fuzzer's business.
     ProptestConfig {
         cases: 500,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
         failure_persistence: None,
         ..ProptestConfig::default()
     }
