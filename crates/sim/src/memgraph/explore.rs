@@ -52,9 +52,10 @@ pub struct Healing {
     pub whole: u64,
     /// States from which no path without a new fault leads to a whole one, or beyond the bounds.
     pub stuck: u64,
-    /// Of those, states in which the plan names what a human must decide.
+    /// Of those, states in which the plan names what a human must decide, or which lead to such a state when pods
+    /// that are down have started.
     pub human: u64,
-    /// A shortest trace to a state that is stuck and names nobody.
+    /// A shortest trace to a state that is stuck and never says so.
     pub example: Option<Vec<Action>>,
 }
 
@@ -217,38 +218,26 @@ impl<'a> Search<'a> {
         self.marks.push(mark);
     }
 
-    /// Walks back from the whole states; what is not reached cannot heal.
+    /// Walks back from the whole states; what is not reached cannot heal. Of those, walks back from the states in
+    /// which a human is asked; what is not reached then is stuck and does not say so.
     fn healing(&mut self) -> Healing {
-        let mut healing = Healing::default();
         let mut edges = std::mem::take(&mut self.edges);
         edges.sort_unstable_by_key(|(_, to)| *to);
-        let mut heals: Vec<bool> = self
-            .marks
+        let is = |wanted: fn(Mark) -> bool| self.marks.iter().map(|m| wanted(*m)).collect::<Vec<bool>>();
+        let heals = reach(&edges, is(|m| matches!(m, Mark::Whole | Mark::Beyond)));
+        let asks = reach(&edges, is(|m| m == Mark::Human));
+        let mut healing = Healing {
+            whole: self.marks.iter().filter(|m| **m == Mark::Whole).count() as u64,
+            ..Healing::default()
+        };
+        for ((_, asks), id) in heals
             .iter()
-            .map(|m| matches!(m, Mark::Whole | Mark::Beyond))
-            .collect();
-        healing.whole = self.marks.iter().filter(|m| **m == Mark::Whole).count() as u64;
-        let mut pending: Vec<u32> = heals
-            .iter()
+            .zip(asks)
             .zip(0_u32..)
-            .filter(|(h, _)| **h)
-            .map(|(_, id)| id)
-            .collect();
-        while let Some(to) = pending.pop() {
-            let start = edges.partition_point(|(_, t)| *t < to);
-            for (from, _) in edges.iter().skip(start).take_while(|(_, t)| *t == to) {
-                if let Some(healed) = heals.get_mut(*from as usize).filter(|h| !**h) {
-                    *healed = true;
-                    pending.push(*from);
-                }
-            }
-        }
-        for ((healed, mark), id) in heals.iter().zip(&self.marks).zip(0_u32..) {
-            if *healed {
-                continue;
-            }
+            .filter(|((heals, _), _)| !**heals)
+        {
             healing.stuck += 1;
-            if *mark == Mark::Human {
+            if asks {
                 healing.human += 1;
             } else if healing.example.is_none() {
                 let trace = self.tree.trace(id);
@@ -257,4 +246,24 @@ impl<'a> Search<'a> {
         }
         healing
     }
+}
+
+/// Which states lead to one of these. The edges are sorted by where they lead to.
+fn reach(edges: &[(u32, u32)], mut these: Vec<bool>) -> Vec<bool> {
+    let mut pending: Vec<u32> = these
+        .iter()
+        .zip(0_u32..)
+        .filter(|(is, _)| **is)
+        .map(|(_, id)| id)
+        .collect();
+    while let Some(to) = pending.pop() {
+        let start = edges.partition_point(|(_, t)| *t < to);
+        for (from, _) in edges.iter().skip(start).take_while(|(_, t)| *t == to) {
+            if let Some(reached) = these.get_mut(*from as usize).filter(|r| !**r) {
+                *reached = true;
+                pending.push(*from);
+            }
+        }
+    }
+    these
 }
