@@ -31,6 +31,8 @@ impl Left {
             sleeps,
             overrides,
             repairs,
+            unmarks,
+            hangs,
         } = *budget;
         let all = [
             crashes,
@@ -45,6 +47,8 @@ impl Left {
             sleeps,
             overrides,
             repairs,
+            unmarks,
+            hangs,
         ];
         Self(
             all.iter()
@@ -110,6 +114,8 @@ mod tests {
         sleeps: 0,
         overrides: 0,
         repairs: 0,
+        unmarks: 0,
+        hangs: 0,
     };
 
     fn left(crashes: u8, repairs: u8) -> Left {
