@@ -417,7 +417,7 @@ fn a_main_that_is_back_as_main_and_shows_a_replica_with_more_is_not_given_its_of
         .unprotected()
         .object(0, |o| o.start_fence = false)
         .answer(0, |a| {
-            a.replicas = cluster().seen.answer(Ordinal(0)).expect("MAIN").replicas.clone()
+            a.replicas = cluster().seen.answer(Ordinal(0)).expect("MAIN").replicas.clone();
         })
         .listed(1, |r| r.behind = 2);
     assert!(

@@ -12,12 +12,10 @@ const READS: Reads = Reads {
     from_main: false,
 };
 
-fn client() -> Option<LetIn> {
-    Some(LetIn {
-        by: Ordinal(0),
-        term: TERM,
-    })
-}
+const CLIENT: LetIn = LetIn {
+    by: Ordinal(0),
+    term: TERM,
+};
 
 fn row(situation: &Situation, pod: u8) -> Option<Registration> {
     let main = situation.seen.answer(Ordinal(0))?;
@@ -28,7 +26,7 @@ fn row(situation: &Situation, pod: u8) -> Option<Registration> {
 fn read(situation: &Situation, pod: u8, reads: Reads, rules: Rules) -> Result<(), NotRead> {
     let record = situation.record.as_ref().ok_or(NotRead::NotServing)?;
     let listed = row(situation, pod);
-    may_read(record, Ordinal(pod), listed.as_ref(), client(), reads, rules)
+    may_read(record, Ordinal(pod), listed.as_ref(), Some(CLIENT), reads, rules)
 }
 
 #[test]
@@ -98,7 +96,7 @@ fn r22_only_a_client_that_the_serving_main_let_in_may_read() {
     let record = situation.record.as_ref().expect("a record");
     let listed = row(&situation, 2);
     let ask = |client, rules| may_read(record, Ordinal(2), listed.as_ref(), client, READS, rules);
-    assert_eq!(ask(client(), Rules::ALL), Ok(()));
+    assert_eq!(ask(Some(CLIENT), Rules::ALL), Ok(()));
     let (other, older) = (
         LetIn {
             by: Ordinal(1),

@@ -64,6 +64,10 @@ pub struct Waiting {
 }
 
 /// A pod: its process, its volume and what is on it.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fact of the pod"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pod {
     /// Which run of the container; kept after its end.
