@@ -20,7 +20,7 @@ fn files() -> std::io::Result<Vec<PathBuf>> {
 #[test]
 fn every_scenario_goes_wrong_without_its_rule_and_is_clean_with_it() {
     let files = files().unwrap();
-    assert!(files.len() >= 15, "only {} scenarios found", files.len());
+    assert!(files.len() >= 30, "only {} scenarios found", files.len());
     let mut wrong = Vec::new();
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("../scenarios/transcripts");
@@ -36,6 +36,22 @@ fn every_scenario_goes_wrong_without_its_rule_and_is_clean_with_it() {
         settings.bind(|| insta::assert_snapshot!(name, played.transcript));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_scenario_that_ends_otherwise_than_its_file_says_is_noticed() {
+    let hang = |rule: &str, expect: &str| format!("world: G1\nwithout: {rule}\nexpect: {expect}\nB hangs\n");
+    for (text, holds) in [
+        (hang("R30", "not whole"), true),
+        // With or without R36 the cluster is whole in the end.
+        (hang("R36", "not whole"), false),
+        (hang("R30", "acknowledged write w0 is lost"), false),
+        // Nobody ends a process that policy `AfterFailover` waits for: not whole, with the rule as without it.
+        (hang("R30", "not whole").replace("G1", "F5"), false),
+    ] {
+        let played = Scenario::parse(&text).unwrap().play();
+        assert_eq!(played.as_expected, holds, "{text}\n{}", played.transcript);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use mainstay_core::memgraph::Rule;
 use sim::memgraph::explore::{Found, Options, explore};
-use sim::memgraph::world::{State, Violation, transcript};
+use sim::memgraph::world::{Action, State, Violation, transcript};
 use sim::memgraph::worlds;
 
 fn search(name: &str, without: Option<Rule>, max_states: u64, liveness: bool) -> Option<Found> {
@@ -80,4 +80,49 @@ fn without_r14_an_ordinary_crash_ends_in_states_that_wait_for_a_human() {
         heal.stuck,
         heal.human
     );
+}
+
+#[test]
+fn a_look_that_takes_time_registers_nobody_who_died_meanwhile() {
+    let found = search("K3", None, u64::MAX, false).unwrap();
+    assert!(found.exhausted && found.violation.is_none());
+    let (violation, _) = search("K3", Some(Rule::R28), u64::MAX, false)
+        .unwrap()
+        .violation
+        .expect("R28 is needed");
+    assert!(matches!(violation, Violation::RegisterDead { .. }), "{violation}");
+}
+
+#[test]
+fn without_r30_a_replica_that_hangs_is_never_replaced() {
+    let heal = search("G1", Some(Rule::R30), u64::MAX, true)
+        .unwrap()
+        .heal
+        .unwrap();
+    assert!(heal.stuck > 0 && heal.human == 0, "{} stuck", heal.stuck);
+}
+
+#[test]
+fn a_mark_that_a_client_deleted_is_written_again() {
+    let config = worlds::named("U1").unwrap().config;
+    let mut state = State::first(&config);
+    let marks = |s: &State| -> Vec<_> { s.pods.iter().map(|p| p.db.store().mark).collect() };
+    let before = marks(&state);
+    assert!(state.enabled(&config).contains(&Action::Unmark(0)));
+    state.apply(&config, Action::Unmark(0), false);
+    assert_eq!(
+        marks(&state),
+        [None, None],
+        "the deletion is replicated like any write"
+    );
+    assert!(
+        !state.enabled(&config).contains(&Action::Unmark(0)),
+        "the budget is spent"
+    );
+    for _ in 0..20 {
+        if let Some(action) = state.next_fair(&config) {
+            state.apply(&config, action, false);
+        }
+    }
+    assert_eq!(marks(&state), before);
 }

@@ -23,10 +23,14 @@ pub fn decide(record: Option<&Record>, seen: &Observed, now: Time) -> Plan {
     if let Some(plan) = overriding::wish(&view) {
         return plan;
     }
-    match record.state {
+    let plan = match record.state {
         State::Initialising | State::NoMain => term::resume(&view),
         State::SwitchingOver => switchover::resume(&view),
         State::Serving => serving::turn(&view),
         State::Hibernated => hibernation::asleep(&view),
+    };
+    match overriding::refusal(&view) {
+        Some(reason) => plan.also(reason),
+        None => plan,
     }
 }

@@ -5,6 +5,7 @@ use super::plan::Plan;
 use super::reason::{Reason, Why};
 use super::record::Main;
 use super::rules::Rule;
+use super::serving;
 use super::term::{self, How};
 use super::view::View;
 
@@ -20,6 +21,14 @@ pub(super) fn turn(view: &View<'_>, main: &Main) -> Plan {
         let reason = Reason::new(Rule::Failover, Why::PromoteProtected { pod: other }).on(view.said(other));
         return term::begin(view, other, true, How::Plain, reason).also(suspicion);
     }
+    // Without the start-up fence it is back as MAIN, and what it lists may show that it lost its tail. Its mark would
+    // be the first write that the replica says yes to and does not take, and hide it.
+    if let Some(plan) = view
+        .answer(main.pod)
+        .and_then(|answer| serving::replica_ahead(view, main, answer))
+    {
+        return plan.also(suspicion);
+    }
     if view.returning(main.pod) {
         let reason =
             Reason::new(Rule::Repromote, Why::PromoteReturned { pod: main.pod }).on(view.said(main.pod));
@@ -31,10 +40,14 @@ pub(super) fn turn(view: &View<'_>, main: &Main) -> Plan {
 /// Nobody is entitled: no command, and a sentence that names who is awaited.
 pub(super) fn nobody(view: &View<'_>, main: &Main) -> Plan {
     let lost = view.volume(main.pod).is_some_and(|v| v != main.volume);
+    let same_volume = view.volume(main.pod) == Some(main.volume);
+    let read = same_volume && view.answer(main.pod).is_some_and(|a| a.data.is_some());
     let why = match main.pod.partner() {
         // The protected pod is only slow to answer: nobody has to choose yet.
         Some(other)
-            if lost && view.record.sync.is_some_and(|s| s.pod == other) && view.answer(other).is_none() =>
+            if (lost || read)
+                && view.record.sync.is_some_and(|s| s.pod == other)
+                && view.answer(other).is_none() =>
         {
             Why::NobodyEntitled { awaited: other }
         }
@@ -42,6 +55,8 @@ pub(super) fn nobody(view: &View<'_>, main: &Main) -> Plan {
             main: main.pod,
             other,
         },
+        // It is back with its volume, and its data is not what it should be: there is nothing to wait for.
+        _ if read && !view.returning(main.pod) => Why::SuspiciousData { pod: main.pod },
         _ => Why::NobodyEntitled { awaited: main.pod },
     };
     Plan::wait(Reason::new(Rule::Stuck, why).on(view.said(main.pod)))

@@ -16,7 +16,7 @@
 //! | `serving`, `pair`, `async_pods`, `reset` | what a serving cluster needs |
 //! | `plan`, `reason`, `rules` | what comes out, and why |
 //! | `turn` | the executor as a state machine |
-//! | `gate`, `prepare` | what the gateway and the init container decide |
+//! | `gate`, `read_gate`, `prepare` | what the gateways and the init container decide |
 //! | `invariants` | judges any plan without knowing how it was made |
 
 mod async_pods;
@@ -33,6 +33,7 @@ mod overriding;
 mod pair;
 pub mod plan;
 pub mod prepare;
+pub mod read_gate;
 pub mod reason;
 pub mod record;
 mod reset;

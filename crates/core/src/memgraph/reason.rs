@@ -138,6 +138,7 @@ whys! {
     SwitchoverPaced { pod: Ordinal } => "the last move to {pod} was given up: the next one is tried in a while",
     SwitchoverGivenUp { pod: Ordinal } => "the move to {pod} took too long and is given up",
     Overridden { pod: Ordinal } => "a human made {pod} MAIN and accepted the loss",
+    NothingThere { pod: Ordinal } => "{pod} is empty and the other authority pod may not be: it is not made MAIN, although a human named it; name the other one",
     FallAsleep => "sleep was asked for: writes are closed and the last state is proven first",
     Asleep => "asleep; failover and reset are off",
     WakeUp { pod: Ordinal } => "{pod} is back as it was and becomes MAIN",

@@ -113,7 +113,7 @@ fn close_by_policy(view: &View<'_>) -> Option<Plan> {
 }
 
 /// R27: MAIN lost its tail. The next write would be acknowledged and missing on the replica.
-fn replica_ahead(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
+pub(super) fn replica_ahead(view: &View<'_>, main: &Main, answer: &Answer) -> Option<Plan> {
     if !view.rules().on(Rule::R27) {
         return None;
     }

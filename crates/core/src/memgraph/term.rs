@@ -218,7 +218,7 @@ fn complete(view: &View<'_>, record: &Record, how: How, plan: Plan) -> Plan {
         from,
         to: record.term,
     });
-    let plan = if view.spec().on_promotion {
+    let plan = if view.spec().on_promotion && view.rules().on(Rule::R23) {
         plan.then(Step::RunOnPromotion(on))
     } else {
         plan
@@ -243,7 +243,10 @@ fn mark_before(view: &View<'_>, answer: &Answer, record: &Record, how: How) -> R
     let highest = view.record.term;
     let expected = match (mark, lowest) {
         // A human may choose any data, but the mark never goes back: gateways and records compare it.
-        (mark, _) if matches!(how, How::Override { .. }) => mark.is_none_or(|t| t <= record.term),
+        // One that is empty since it was named is no data.
+        (mark, _) if matches!(how, How::Override { .. }) => {
+            mark.is_none_or(|t| t <= record.term) && !view.is_blank_beside_data(pod)
+        }
         // First term: the mark is created, or an unfinished first term or an adopted cluster left one.
         (mark, None) => mark.is_none_or(|t| t <= highest),
         (Some(mark), Some(lowest)) => mark >= lowest && mark <= highest,
@@ -290,19 +293,31 @@ fn silence_others(view: &View<'_>, record: &Record, how: How, mut plan: Plan) ->
     let start_fence =
         !view.rules().on(Rule::R13) || view.seen.object(main.pod).is_some_and(|o| o.start_fence);
     let otherwise = match how {
-        How::Override { .. } | How::Move => FenceTimeout::Wait,
-        How::Plain | How::Renew => view.spec().fence_timeout,
+        How::Move => FenceTimeout::Wait,
+        How::Override { .. } if view.rules().on(Rule::R15) => FenceTimeout::Wait,
+        How::Override { .. } | How::Plain | How::Renew => view.spec().fence_timeout,
     };
     let old = Target {
         pod: main.pod,
         process: main.process,
     };
-    plan.then(Step::AwaitFence {
+    let fence = |old| Step::AwaitFence {
         old,
         start_fence,
         term: record.term,
         otherwise,
-    })
+    };
+    // The recorded MAIN was being promoted again, in another process, when a human named the other pod: with its mark
+    // unchanged it may acknowledge what a gateway of MAIN's term sends it.
+    let again = record
+        .loose
+        .iter()
+        .filter(|l| l.pod == main.pod && l.process != main.process && l.pod != candidate.pod)
+        .map(|l| Target {
+            pod: l.pod,
+            process: l.process,
+        });
+    again.fold(plan.then(fence(old)), |plan, old| plan.then(fence(old)))
 }
 
 fn promotion(on: Target, how: How, plan: Plan) -> Plan {
@@ -357,11 +372,28 @@ fn office(
         epoch,
         peers,
         suspect: candidate.suspect,
-        history_from: history_from(record, candidate),
+        history_from: if goes_on_as_main(view, record, candidate, promoted) {
+            record.term.next()
+        } else {
+            history_from(record, candidate)
+        },
         rebuilt: record.main.as_ref().is_some_and(|m| {
             m.pod == candidate.pod && (m.rebuilt || m.process != candidate.process) && promoted
         }),
     })
+}
+
+/// Did the recorded MAIN restart and come back as MAIN, without the start-up fence?
+///
+/// It noted its epoch at the start and goes on in it, so the note is wrong for everything of this term, until a
+/// promotion begins another epoch.
+fn goes_on_as_main(view: &View<'_>, record: &Record, candidate: &Candidate, promoted: bool) -> bool {
+    let another_process = record
+        .main
+        .as_ref()
+        .is_some_and(|m| m.pod == candidate.pod && m.process != candidate.process);
+    let fence = view.seen.object(candidate.pod).is_some_and(|o| o.start_fence);
+    another_process && !promoted && !fence
 }
 
 /// Since which term the candidate's history is certainly right (R26).

@@ -83,6 +83,15 @@ impl<'a> View<'a> {
         self.volume(pod) == Some(main.volume) && same_data && marked
     }
 
+    /// Is there nothing at all on this pod, while the other authority pod may hold something?
+    pub fn is_blank_beside_data(&self, pod: Ordinal) -> bool {
+        let blank = |pod| {
+            let data = self.answer(pod).and_then(|a| a.data);
+            data.is_some_and(|d| d.empty && d.mark.is_none())
+        };
+        blank(pod) && !pod.partner().is_some_and(blank)
+    }
+
     /// What speaks against MAIN; `None` if nothing does, or not enough.
     pub fn suspicion(&self, main: &Main) -> Option<(Why, Evidence)> {
         let pod = main.pod;

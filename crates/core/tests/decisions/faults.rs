@@ -1,6 +1,6 @@
 //! Situations that were once decided wrongly, each with what is right.
 
-use super::cluster::{NOW, Situation, TERM, ago, cluster, process};
+use super::cluster::{NOW, Situation, TERM, ago, cluster, process, second};
 use super::render::text;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::{Role, Status};
@@ -382,4 +382,116 @@ fn a_replica_that_main_cannot_reach_is_not_waited_for_to_confirm_a_divergence() 
 fn a_cluster_that_wakes_without_its_main_says_who_is_awaited() {
     let waking = cluster().becomes(|r| r.hibernated(ago(1000))).silent(0, 9);
     assert_eq!(whys(&waking), [Why::WakeNeedsMain { main: Ordinal(0) }]);
+}
+
+#[test]
+fn a_pod_that_is_empty_is_not_made_main_by_a_human_who_chose_it_for_its_data() {
+    // The human named pod-0; it lost its volume before anybody acted on it.
+    let protected = named(cluster().emptied(0), 0);
+    let promotes = |s: &Step, pod| matches!(s, Step::Promote(t) if t.pod == Ordinal(pod));
+    assert!(
+        has_step(&protected, |s| promotes(s, 1)) && !has_step(&protected, |s| promotes(s, 0)),
+        "the ordinary failover goes on: {}",
+        text(&protected.plan())
+    );
+    assert!(whys(&protected).contains(&Why::NothingThere { pod: Ordinal(0) }));
+    // The same while its term is under way: it was emptied to load a snapshot when the promotion came.
+    let wish = NOW + Duration::from_mins(1);
+    let under_way = named(cluster().crashed(0), 1)
+        .no_main(1)
+        .record(|r| r.candidate.as_mut().expect("one").forced = Some(wish))
+        .mark(1, None)
+        .answer(1, |a| a.data.as_mut().expect("data").empty = true);
+    assert!(under_way.plan().steps.is_empty(), "{}", text(&under_way.plan()));
+    // If nobody has anything, there is nothing to lose.
+    let both = named(cluster().emptied(0).emptied(1), 1);
+    assert!(has_step(&both, |s| promotes(s, 1)), "{}", text(&both.plan()));
+}
+
+#[test]
+fn a_main_that_is_back_as_main_and_shows_a_replica_with_more_is_not_given_its_office_again() {
+    // Without the start-up fence. Its mark would be the first commit that the replica takes for an old one.
+    let ahead = cluster()
+        .restarted(0)
+        .role(0, Role::Main)
+        .unprotected()
+        .object(0, |o| o.start_fence = false)
+        .answer(0, |a| {
+            a.replicas = cluster().seen.answer(Ordinal(0)).expect("MAIN").replicas.clone();
+        })
+        .listed(1, |r| r.behind = 2);
+    assert!(
+        whys(&ahead).contains(&Why::ReplicaAhead { pod: Ordinal(1) }),
+        "{}",
+        text(&ahead.plan())
+    );
+    let closes = |s: &Step| {
+        s.record()
+            .is_some_and(|r| r.writes == Writes::Closed && r.term == TERM)
+    };
+    assert!(has_step(&ahead, closes) && !has_step(&ahead, |s| matches!(s, Step::AdvanceMark { .. })));
+    let level = ahead.listed(1, |r| r.behind = 0);
+    assert!(has_step(&level, |s| matches!(s, Step::AdvanceMark { .. })));
+}
+
+#[test]
+fn a_main_that_restarted_as_main_cannot_judge_the_data_of_its_term() {
+    // It noted its epoch at the start and goes on in it: once it is promoted, it calls everybody diverged who followed.
+    let back = |fence| {
+        cluster()
+            .restarted(0)
+            .role(0, Role::Main)
+            .unprotected()
+            .object(0, |o| o.start_fence = fence)
+    };
+    let history = |s: &Situation| {
+        let last = s.plan().steps.last().and_then(|p| p.step.record().cloned());
+        last.and_then(|r| r.main).map(|m| m.history_from)
+    };
+    let next = TERM.next();
+    assert_eq!(history(&back(false)), Some(next.next()));
+    assert!(
+        history(&back(true)).is_some_and(|from| from < next),
+        "promoted by somebody else"
+    );
+}
+
+#[test]
+fn a_main_that_is_back_without_its_mark_is_not_waited_for() {
+    let unmarked = cluster().restarted(0).unprotected().mark(0, None);
+    assert!(
+        whys(&unmarked).contains(&Why::SuspiciousData { pod: Ordinal(0) }),
+        "{}",
+        text(&unmarked.plan())
+    );
+    // The protected pod is only slow to answer: nobody has to look yet.
+    let slow = cluster().restarted(0).mark(0, None).silent(1, 1);
+    assert!(
+        whys(&slow).contains(&Why::NobodyEntitled { awaited: Ordinal(1) }),
+        "{}",
+        text(&slow.plan())
+    );
+}
+
+#[test]
+fn an_override_also_fences_a_main_that_was_being_promoted_again() {
+    // MAIN restarted and its new term was begun; promoted, and its mark not yet advanced, it takes writes from a gateway
+    // of the old term. Its former process is gone, which fences nothing.
+    let again = named(
+        cluster()
+            .unprotected()
+            .restarted(0)
+            .becomes(|r| {
+                let mut candidate = super::cluster::a_candidate(0);
+                candidate.process = second(0);
+                r.new_term(candidate, true, ago(1000))
+            })
+            .role(0, Role::Main),
+        1,
+    );
+    let fences = |wanted| {
+        let is = move |s: &Step| matches!(s, Step::AwaitFence { old, .. } if old.process == wanted);
+        has_step(&again, is)
+    };
+    assert!(fences(process(0)) && fences(second(0)), "{}", text(&again.plan()));
 }

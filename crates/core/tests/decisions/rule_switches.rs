@@ -1,6 +1,6 @@
 //! Every rule that `decide` consults has a situation in which the plan is another one without it.
 
-use super::cluster::{Situation, TERM, ago, cluster, fresh, process, second};
+use super::cluster::{NOW, Situation, TERM, ago, cluster, fresh, process, second};
 use super::render::text;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::{Approval, Role, Status};
@@ -9,6 +9,7 @@ use mainstay_core::memgraph::rules::Rule;
 use mainstay_core::memgraph::spec::WritesWithoutSync;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Where a rule decides.
 fn situations() -> Vec<(Rule, &'static str, Situation)> {
@@ -74,6 +75,11 @@ fn situations() -> Vec<(Rule, &'static str, Situation)> {
             cluster().unprotected().unregistered(1).accused(1, 3),
         ),
         (
+            Rule::R15,
+            "a human names another pod, and policy Proceed",
+            cluster().overrides(1, NOW + Duration::from_mins(1)),
+        ),
+        (
             Rule::R16,
             "a STRICT_SYNC registration does not recover",
             cluster().listed(1, |r| r.status = Status::Invalid),
@@ -108,6 +114,11 @@ fn situations() -> Vec<(Rule, &'static str, Situation)> {
             cluster()
                 .silent(0, 3)
                 .gateways(|g| g.heard = Some((ago(1), process(0)))),
+        ),
+        (
+            Rule::R23,
+            "there are statements for a new MAIN",
+            cluster().crashed(0).spec(|s| s.on_promotion = true),
         ),
         (Rule::R24, "sleep is asked for and writes are open", tired()),
         (

@@ -16,6 +16,9 @@ pub enum Delta {
     Mark(Term),
     /// The mark gets a new proof.
     Proof(ProofId),
+    /// A client deletes every vertex, the mark among them. What it deletes of its own is not modelled: nobody
+    /// misses it.
+    Unmark,
 }
 
 /// What an instance holds.
@@ -37,6 +40,10 @@ impl Store for Data {
             Delta::Write(id) => self.writes.insert(id),
             Delta::Mark(term) => self.mark = Some(term),
             Delta::Proof(proof) => self.proof = proof,
+            Delta::Unmark => {
+                self.mark = None;
+                self.proof = ProofId(0);
+            }
         }
     }
 
@@ -58,6 +65,20 @@ impl WriteSet {
         }
         if let Some(word) = self.0.get_mut(word) {
             *word |= 1 << bit;
+        }
+    }
+
+    /// Keeps only these.
+    pub fn retain(&mut self, keep: impl Fn(WriteId) -> bool) {
+        for (word, n) in self.0.iter_mut().zip(0_u16..) {
+            for bit in 0..64 {
+                if !keep(WriteId(n * 64 + bit)) {
+                    *word &= !(1 << bit);
+                }
+            }
+        }
+        while self.0.last() == Some(&0) {
+            self.0.pop();
         }
     }
 
@@ -96,6 +117,17 @@ impl WriteSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_set_that_kept_nothing_is_as_new() {
+        let mut set = WriteSet::default();
+        set.insert(WriteId(3));
+        set.insert(WriteId(130));
+        set.retain(|id| id == WriteId(3));
+        assert!(set.contains(WriteId(3)) && !set.contains(WriteId(130)));
+        set.retain(|_| false);
+        assert_eq!(set, WriteSet::default());
+    }
 
     #[test]
     fn a_write_set_knows_what_it_has_and_what_another_lacks() {

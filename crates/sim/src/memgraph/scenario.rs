@@ -3,11 +3,15 @@
 //! A scenario names a world, the rule whose absence it shows, and the violation. It is played twice: without
 //! the rule it must end in that violation; with every rule in force the same things are tried (what is not
 //! possible any more is skipped), everybody may then finish their work, and nothing may be violated.
+//!
+//! A rule that is there for the way back is shown by `expect: not whole`: without it the cluster is not serving,
+//! protected and open again although everybody did all they can, and with it it is.
 
-use super::world::{Action, Budget, Config, State, describe};
+use super::world::{Action, Budget, Config, State, describe, pod_letter};
 use super::worlds;
 use mainstay_core::memgraph::Rule;
 use mainstay_core::memgraph::rules::UnknownRule;
+use mainstay_core::memgraph::spec::FenceTimeout;
 use std::fmt::Write as _;
 use thiserror::Error;
 
@@ -55,10 +59,46 @@ pub struct Scenario {
     pub before: Vec<Rule>,
     /// The rules whose absence it shows.
     pub without: Vec<Rule>,
-    /// The violation without them.
-    pub expect: String,
+    /// What comes of it without them.
+    pub expect: Expect,
     /// What happens.
     pub lines: Vec<Line>,
+}
+
+/// What comes of a scenario without its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// This violation.
+    Violation(String),
+    /// The cluster does not come back by itself; with the rules it does.
+    NotWhole,
+}
+
+impl Expect {
+    fn parse(text: &str) -> Self {
+        match text {
+            "not whole" => Self::NotWhole,
+            violation => Self::Violation(violation.to_owned()),
+        }
+    }
+
+    /// Is this what the two plays ended in?
+    fn holds(&self, without: &End, with: &End) -> bool {
+        match self {
+            Self::Violation(violation) => {
+                *without == End::Violated(violation.clone()) && !matches!(with, End::Violated(_))
+            }
+            Self::NotWhole => *without == End::NotWhole && *with == End::Whole,
+        }
+    }
+}
+
+/// How a play ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    Violated(String),
+    NotWhole,
+    Whole,
 }
 
 /// One line of a scenario.
@@ -70,6 +110,8 @@ pub enum Line {
     Works(u8),
     /// The same, while every gateway sleeps.
     WorksAlone(u8),
+    /// The same as `Works`, while this pod stays down.
+    WorksWithout(u8, u8),
 }
 
 /// What came of a scenario.
@@ -94,6 +136,8 @@ const PLENTY: Budget = Budget {
     sleeps: 9,
     overrides: 9,
     repairs: 9,
+    unmarks: 9,
+    hangs: 9,
 };
 
 impl Scenario {
@@ -154,8 +198,7 @@ impl Scenario {
             .without
             .iter()
             .fold(self.world.clone(), |w, rule| w.without(*rule));
-        let found = self.play_in(&broken, &mut transcript);
-        let went_wrong = found.as_deref() == Some(self.expect.as_str());
+        let without = self.play_in(&broken, &mut transcript);
         let kept: Vec<_> = self.before.iter().map(|r| r.id()).collect();
         let but = if kept.is_empty() {
             String::new()
@@ -163,14 +206,14 @@ impl Scenario {
             format!(" but {}", kept.join(", "))
         };
         let _ = writeln!(transcript, "\nwith every rule in force{but}:");
-        let clean = self.play_in(&self.world, &mut transcript).is_none();
+        let with = self.play_in(&self.world, &mut transcript);
         Played {
             transcript,
-            as_expected: went_wrong && clean,
+            as_expected: self.expect.holds(&without, &with),
         }
     }
 
-    fn play_in(&self, config: &Config, transcript: &mut String) -> Option<String> {
+    fn play_in(&self, config: &Config, transcript: &mut String) -> End {
         let mut state = State::first(config);
         let _ = writeln!(transcript, "      {}", describe(&state));
         for line in &self.lines {
@@ -178,24 +221,33 @@ impl Scenario {
                 Line::Happens(action) => happen(config, &mut state, action, transcript),
                 Line::Works(op) => work(config, &mut state, |a| is_work(a, op, true), transcript),
                 Line::WorksAlone(op) => work(config, &mut state, |a| is_work(a, op, false), transcript),
+                Line::WorksWithout(op, pod) => {
+                    let may = |a| is_work(a, op, true) && a != Action::Start(pod);
+                    work(config, &mut state, may, transcript)
+                }
             };
-            if violation.is_some() {
-                return violation;
+            if let Some(violation) = violation {
+                return End::Violated(violation);
             }
         }
         let _ = writeln!(transcript, "  … and everybody finishes their work");
         if let Some(violation) = work(config, &mut state, |_| true, transcript) {
-            return Some(violation);
+            return End::Violated(violation);
         }
-        let whole = if state.is_whole() { "whole" } else { "not whole" };
-        let _ = writeln!(transcript, "  {whole}: {}", describe(&state));
-        None
+        let (end, word) = if state.is_whole() {
+            (End::Whole, "whole")
+        } else {
+            (End::NotWhole, "not whole")
+        };
+        let _ = writeln!(transcript, "  {word}: {}", describe(&state));
+        end
     }
 }
 
 fn happen(config: &Config, state: &mut State, action: Action, transcript: &mut String) -> Option<String> {
-    // With fsync a loss of power loses nothing, so a search does not try it; a scenario may.
-    let power = matches!(action, Action::PowerLoss(pod) if state.pod(pod).is_some_and(|p| p.alive));
+    // With fsync a loss of power loses nothing, and without it a crash is the lesser fault, so a search does not
+    // try them; a scenario may.
+    let power = matches!(action, Action::PowerLoss(pod) | Action::Crash(pod) if state.pod(pod).is_some_and(|p| p.alive));
     let death = matches!(action, Action::Die(op) if state.current_step(op).is_some());
     if power || death || state.enabled(config).contains(&action) {
         return step(config, state, action, transcript);
@@ -257,7 +309,7 @@ fn header(
     value: &str,
     world: &mut Option<Config>,
     rules: &mut Switched,
-    expect: &mut Option<String>,
+    expect: &mut Option<Expect>,
 ) -> Result<(), ScenarioError> {
     match head {
         "world" => {
@@ -267,7 +319,7 @@ fn header(
         "before" => rules.before.push(value.parse()?),
         "without" => rules.without.push(value.parse()?),
         "set" => set(world.as_mut().ok_or(ScenarioError::Missing("world"))?, value)?,
-        _ => *expect = Some(value.to_owned()),
+        _ => *expect = Some(Expect::parse(value)),
     }
     Ok(())
 }
@@ -282,6 +334,9 @@ fn set(world: &mut Config, setting: &str) -> Result<(), ScenarioError> {
         "false divergence is no violation by itself" => world.report_false_divergence = false,
         "catch-up loads a snapshot" => world.snapshot_recovery = true,
         "deadlines may pass" => world.deadlines = true,
+        "a fence may be given up" => world.spec.fence_timeout = FenceTimeout::Proceed,
+        "a refused registration that comes alive is a violation" => world.report_zombies = true,
+        "an acknowledged write that the replica lacks is a violation" => world.report_missing = true,
         _ => return Err(ScenarioError::UnknownSetting(setting.to_owned())),
     }
     Ok(())
@@ -296,6 +351,11 @@ fn one_line(line: &str) -> Option<Line> {
         }
         if line == format!("op{op} works, gateways sleep") {
             return Some(Line::WorksAlone(op));
+        }
+        for pod in 0..5_u8 {
+            if line == format!("op{op} works, {} stays down", pod_letter(pod)) {
+                return Some(Line::WorksWithout(op, pod));
+            }
         }
     }
     Action::all().find(|a| a.to_string() == line).map(Line::Happens)

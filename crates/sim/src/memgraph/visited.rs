@@ -83,6 +83,8 @@ mod tests {
         sleeps: 0,
         overrides: 0,
         repairs: 0,
+        unmarks: 0,
+        hangs: 0,
     };
 
     fn left(crashes: u8, repairs: u8) -> Left {

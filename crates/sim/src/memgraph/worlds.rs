@@ -41,6 +41,8 @@ const NONE: Budget = Budget {
     sleeps: 0,
     overrides: 0,
     repairs: 0,
+    unmarks: 0,
+    hangs: 0,
 };
 
 const ROW: Row = Row {
@@ -82,6 +84,13 @@ fn stalls(config: &mut Config) {
     config.operators_die = false;
 }
 
+fn slow_looks(config: &mut Config) {
+    commands(config);
+    config.report_stalls = true;
+    config.slow_looks = true;
+    config.operators_die = false;
+}
+
 fn no_fsync(config: &mut Config) {
     config.fsync = false;
 }
@@ -100,7 +109,7 @@ const ROWS: &[Row] = &[
     // The first search: failover, re-promotion, join, proof.
     Row { name: "F1", writes: 2, terms: 4, record_writes: 9, budget: Budget { crashes: 2, partitions: 1, suspicions: 1, ..NONE }, change: snapshots, ..ROW },
     Row { name: "F2", terms: 4, record_writes: 9, budget: Budget { crashes: 2, volumes: 1, partitions: 1, suspicions: 1, ..NONE }, ..ROW },
-    Row { name: "F3", operators: 2, writes: 2, budget: Budget { crashes: 1, partitions: 1, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "F3", operators: 2, writes: 2, record_writes: 6, budget: Budget { crashes: 1, partitions: 1, suspicions: 1, ..NONE }, ..ROW },
     Row { name: "F4", operators: 2, budget: Budget { crashes: 1, partitions: 1, late: 1, ..NONE }, ..ROW },
     Row { name: "F5", operators: 2, budget: Budget { crashes: 2, ..NONE }, ..ROW },
     Row { name: "F6", operators: 2, gateways: 2, budget: Budget { crashes: 1, suspicions: 1, ..NONE }, ..ROW },
@@ -132,6 +141,8 @@ const ROWS: &[Row] = &[
     // Commands that a real MAIN does not survive; without races, so that only the plan can be at fault.
     Row { name: "K1", writes: 2, record_writes: 9, change: commands, ..ROW },
     Row { name: "K2", budget: Budget { crashes: 1, ..NONE }, change: stalls, ..ROW },
+    // A pod dies after it answered and before its port was looked at.
+    Row { name: "K3", writes: 0, record_writes: 9, budget: Budget { crashes: 1, ..NONE }, change: slow_looks, ..ROW },
     // No fsync: what R12 forbids.
     Row { name: "P1", terms: 3, budget: Budget { crashes: 2, ..NONE }, change: no_fsync, ..ROW },
     // Without R25 and R26: what a false `Error: 3` costs.
@@ -144,6 +155,10 @@ const ROWS: &[Row] = &[
     Row { name: "C1", budget: Budget { crashes: 1, suspicions: 1, ..NONE }, change: three_pods, ..ROW },
     Row { name: "H1", operators: 2, budget: Budget { crashes: 1, sleeps: 1, ..NONE }, ..ROW },
     Row { name: "D1", operators: 1, terms: 4, record_writes: 9, budget: Budget { crashes: 1, suspicions: 1, records: 1, ..NONE }, ..ROW },
+    // A client deletes the mark; a human names the MAIN; a replica hangs.
+    Row { name: "U1", terms: 4, record_writes: 9, budget: Budget { unmarks: 1, crashes: 1, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "O1", terms: 4, record_writes: 9, budget: Budget { overrides: 1, volumes: 1, crashes: 1, ..NONE }, change: resets_only, ..ROW },
+    Row { name: "G1", terms: 6, record_writes: 14, budget: Budget { hangs: 1, ..NONE }, change: always, liveness: true, ..ROW },
 ];
 
 /// Worlds that scenarios are played in and that must go wrong when they are searched.

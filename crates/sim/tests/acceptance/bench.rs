@@ -30,6 +30,7 @@ impl Eyes {
         Timeless {
             suspect: None,
             late: false,
+            dying: None,
             turn: self.turn,
         }
     }

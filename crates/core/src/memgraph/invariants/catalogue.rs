@@ -36,7 +36,7 @@ macro_rules! invariants {
 
 invariants! {
     // 1: never two nodes that acknowledge.
-    FenceFirst = "I1.1" [R1]: "Between the record of a term and its promotion the recorded MAIN's process is fenced, unless that very process is the candidate or there never was a MAIN.",
+    FenceFirst = "I1.1" [R1]: "Between the record of a term and its promotion the recorded MAIN's process is fenced, and its successor that may have been promoted, unless that very process is the candidate or there never was a MAIN.",
     NoProceed = "I1.2" [R5, R6, R15]: "A fence that does not come is passed over only if the policy says so, and never in a planned move or for an override.",
     StartFenceSeen = "I1.3" [R13]: "The end of a process counts as a fence only if its pod was seen to start as REPLICA.",
     CauseNeeded = "I1.4" [R21]: "A MAIN that serves loses its office to another pod only for a cause that was seen, and not while a gateway just heard from it.",

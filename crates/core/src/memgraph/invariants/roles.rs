@@ -30,10 +30,21 @@ pub(super) fn promote(judge: &mut Judge<'_>, at: At<'_>, on: Target) {
 /// Was the holder of the office fenced since this record was written, or is there nobody to fence?
 pub(super) fn fenced(judge: &Judge<'_>, at: At<'_>, record: &Record, candidate: Target) -> bool {
     let Some(main) = &record.main else { return true };
-    holder(main) == candidate
-        || judge.since_write(at).any(|s| {
-            matches!(s, Step::AwaitFence { old, term, .. } if *old == holder(main) && *term == record.term)
-        })
+    let awaited = |who: Target| {
+        judge
+            .since_write(at)
+            .any(|s| matches!(s, Step::AwaitFence { old, term, .. } if *old == who && *term == record.term))
+    };
+    // The pod of MAIN was being promoted again in another process: with MAIN's mark it may acknowledge as well.
+    let again = record
+        .loose
+        .iter()
+        .filter(|l| l.pod == main.pod && l.process != main.process && l.pod != candidate.pod);
+    let mut again = again.map(|l| Target {
+        pod: l.pod,
+        process: l.process,
+    });
+    holder(main) == candidate || (awaited(holder(main)) && again.all(awaited))
 }
 
 pub(super) fn demote(judge: &mut Judge<'_>, at: At<'_>, on: Target) {

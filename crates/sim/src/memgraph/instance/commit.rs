@@ -9,6 +9,8 @@ use super::rpc::{Answer, Network, Rpc, Store, Transaction};
 /// How far the commit in flight is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
+    /// Two-phase: sent to a replica that hangs. Its vote is waited for, and MAIN takes no command meanwhile.
+    Voting,
     /// Two-phase: everybody voted yes, nobody has committed.
     Prepared,
     /// One phase: in the own log, SYNC replicas have answered.
@@ -44,7 +46,7 @@ impl<D> InFlight<D> {
     /// Whether a process that ends now finds the transaction in its log again.
     /// In one phase the log is complete before anything is sent.
     pub(super) const fn survives(&self) -> bool {
-        !matches!(self.stage, Stage::Prepared)
+        !matches!(self.stage, Stage::Voting | Stage::Prepared)
     }
 }
 
@@ -78,6 +80,8 @@ pub enum Begun {
     Prepared,
     /// One phase: commit locally, finish.
     Local,
+    /// Two-phase, and a replica hangs: nothing happens until [`Instance::vote`].
+    Waiting,
     /// Two-phase and over: nothing is stored, the client gets an error.
     Aborted(Vec<Failure>),
 }
@@ -94,7 +98,8 @@ pub struct Acknowledged {
 }
 
 impl<S: Store> Instance<S> {
-    /// First step: opens the streams, sends the transaction, collects votes.
+    /// First step: opens the streams, sends the transaction, collects votes. A replica that hangs has this step
+    /// wait, half a minute on a real server.
     pub fn begin(&mut self, delta: S::Delta, net: &mut impl Network<S>) -> Result<Begun, Error> {
         self.require_main()?;
         if self.in_flight.is_some() {
@@ -112,10 +117,36 @@ impl<S: Store> Instance<S> {
         };
         let strict = |entry: &Registration<S>| entry.attached && entry.mode == Mode::StrictSync;
         let two_phase = self.registrations.iter().any(strict);
-        let mut failures = self.open_streams(two_phase);
+        let failures = self.open_streams(two_phase);
+        self.in_flight = Some(InFlight {
+            stage: Stage::Voting,
+            two_phase,
+            transaction,
+            failures,
+        });
+        let mut waits = false;
+        for entry in self.registrations.iter_mut().filter(|entry| entry.open) {
+            if entry.mode == Mode::StrictSync && net.hangs(entry.peer) {
+                // Its vote does not come on this connection, whatever becomes of the process.
+                entry.stale = true;
+                waits = true;
+            }
+        }
+        if waits { Ok(Begun::Waiting) } else { self.vote(net) }
+    }
+
+    /// The votes are in, or were waited for long enough.
+    pub fn vote(&mut self, net: &mut impl Network<S>) -> Result<Begun, Error> {
+        at_stage(&mut self.in_flight, |commit| commit.stage == Stage::Voting)?;
+        let InFlight {
+            stage: _,
+            two_phase,
+            transaction,
+            mut failures,
+        } = self.in_flight.take().ok_or(Error::WrongStage)?;
         self.send(&transaction, two_phase, &mut failures, net);
         if two_phase && !failures.is_empty() {
-            self.abort(ts, net);
+            self.abort(transaction.ts, net);
             return Ok(Begun::Aborted(failures));
         }
         let stage = if two_phase { Stage::Prepared } else { Stage::Logged };
@@ -191,7 +222,7 @@ impl<S: Store> Instance<S> {
         at_stage(&mut self.in_flight, |commit| match commit.stage {
             Stage::Finalized => true,
             Stage::Committed => !commit.two_phase,
-            Stage::Prepared | Stage::Logged => false,
+            Stage::Voting | Stage::Prepared | Stage::Logged => false,
         })?;
         let InFlight {
             stage: _,

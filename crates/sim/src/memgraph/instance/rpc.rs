@@ -23,6 +23,11 @@ pub trait Network<S: Store> {
     /// One request and its answer. `None`: unreachable, or no answer in time;
     /// the peer may still have acted on the request.
     fn call(&mut self, to: NodeId, rpc: Rpc<S>) -> Option<Answer>;
+
+    /// Does this peer take what it is sent and answer nothing, neither now nor ever?
+    fn hangs(&self, _peer: NodeId) -> bool {
+        false
+    }
 }
 
 /// A request from a MAIN to a peer.

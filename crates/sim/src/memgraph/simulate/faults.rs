@@ -33,6 +33,7 @@ impl Simulation<'_> {
             89..=91 => self.lose_node(),
             92..=93 => self.lose_volume(),
             94..=95 => self.sleep_and_wake(),
+            96 if self.chance.one_in(5) => self.lose_mark(),
             96 => self.take_snapshot(),
             97 => self.lose_record(),
             98 => {
@@ -149,6 +150,12 @@ impl Simulation<'_> {
         if self.config.profile == Profile::V3_6 {
             self.act(Action::Snapshot(pod));
         }
+    }
+
+    /// A client deletes everything. Rarely: if MAIN dies before the mark is there again, a human is needed.
+    fn lose_mark(&mut self) {
+        let gateway = self.chance.pick(self.config.gateways);
+        self.act(Action::Unmark(gateway));
     }
 
     fn lose_record(&mut self) {

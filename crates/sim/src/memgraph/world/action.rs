@@ -14,6 +14,8 @@ pub enum Look {
     Late,
     /// A move of MAIN was asked for.
     Switchover,
+    /// As it is, but this pod dies after it answered: its replication port is found closed (a fault).
+    Dying(u8),
 }
 
 /// Something that happens.
@@ -76,12 +78,25 @@ pub enum Action {
     Repair(u8),
     /// MAIN on this pod takes a snapshot.
     Snapshot(u8),
+    /// A client of this gateway deletes the mark, with everything else: `MATCH (n) DETACH DELETE n` (a fault).
+    Unmark(u8),
+    /// The process of a replica stops and answers nobody, until it is ended (a fault).
+    Hang(u8),
+    /// The commit on this pod that waited for a vote goes on: the replica is gone, or was waited for long enough.
+    GiveUp(u8),
 }
 
 impl Action {
     /// Everything that can be said of a world with up to five pods, three gateways and three operators.
     pub fn all() -> impl Iterator<Item = Self> {
-        let looks = [Look::Plain, Look::Suspect, Look::Late, Look::Switchover];
+        let looks = [
+            Look::Plain,
+            Look::Suspect,
+            Look::Late,
+            Look::Switchover,
+            Look::Dying(0),
+            Look::Dying(1),
+        ];
         let few = (0..3_u8).flat_map(move |n| {
             let observed = looks.map(move |look| Self::Observe(n, look));
             let again = looks.map(move |look| Self::Again(n, look));
@@ -94,6 +109,7 @@ impl Action {
                 Self::Read(n),
                 Self::Connect(n),
                 Self::Write(n),
+                Self::Unmark(n),
             ])
         });
         let pods = (0..5_u8).flat_map(|n| {
@@ -109,6 +125,8 @@ impl Action {
                 Self::Override(n),
                 Self::Repair(n),
                 Self::Snapshot(n),
+                Self::Hang(n),
+                Self::GiveUp(n),
             ]
         });
         let pairs = (0..5_u8).flat_map(|a| {
@@ -147,7 +165,7 @@ impl Action {
             self,
             Self::StepLate(_)
                 | Self::Proceed(_)
-                | Self::Observe(_, Look::Suspect | Look::Switchover)
+                | Self::Observe(_, Look::Suspect | Look::Switchover | Look::Dying(_))
                 | Self::Die(_)
                 | Self::Again(..)
                 | Self::Execute(_)
@@ -162,6 +180,8 @@ impl Action {
                 | Self::Override(_)
                 | Self::Repair(_)
                 | Self::Snapshot(_)
+                | Self::Unmark(_)
+                | Self::Hang(_)
         )
     }
 }
@@ -174,6 +194,7 @@ impl fmt::Display for Action {
             Self::Observe(op, Look::Suspect) => write!(f, "op{op} looks and falsely suspects MAIN"),
             Self::Observe(op, Look::Late) => write!(f, "op{op} looks, deadlines have passed"),
             Self::Observe(op, Look::Switchover) => write!(f, "op{op} looks, a move of MAIN is wished"),
+            Self::Observe(op, Look::Dying(n)) => write!(f, "op{op} looks, {} dies after it answered", p(n)),
             Self::Step(op) => write!(f, "op{op} steps"),
             Self::StepLate(op) => write!(f, "op{op}: its command times out, outstanding"),
             Self::Proceed(op) => write!(f, "op{op} goes on without a fence"),
@@ -202,6 +223,9 @@ impl fmt::Display for Action {
             Self::Override(n) => write!(f, "a human makes {} MAIN", p(n)),
             Self::Repair(n) => write!(f, "a human repairs {}", p(n)),
             Self::Snapshot(n) => write!(f, "{} takes a snapshot", p(n)),
+            Self::Unmark(g) => write!(f, "gw{g}: a client deletes everything, the mark too"),
+            Self::Hang(n) => write!(f, "{} hangs", p(n)),
+            Self::GiveUp(n) => write!(f, "{} waits for the vote no longer", p(n)),
         }
     }
 }

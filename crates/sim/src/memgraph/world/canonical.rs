@@ -268,12 +268,23 @@ impl State {
             asleep,
             scale,
             overriding,
+            chosen,
             budget: _,
             start: _,
             last_write: _,
         } = self;
         (pods, record, version, status_term, operators).hash(&mut hasher);
-        (outstanding, cut, acked, next_write, asleep, scale, overriding).hash(&mut hasher);
+        (
+            outstanding,
+            cut,
+            acked,
+            next_write,
+            asleep,
+            scale,
+            overriding,
+            chosen,
+        )
+            .hash(&mut hasher);
         let (term, revision) = self.asked_of_gateways();
         for gateway in gateways {
             let super::state::Gateway { gate, session } = gateway;

@@ -32,11 +32,15 @@ pub struct Budget {
     pub overrides: u8,
     /// A human repairs a pod whose reset was refused: its data becomes MAIN's.
     pub repairs: u8,
+    /// A client deletes the mark.
+    pub unmarks: u8,
+    /// A replica's process hangs: it is there, and answers nobody, until it is ended.
+    pub hangs: u8,
 }
 
 impl Budget {
     /// Each fault by its name in the plural, with how often it may still happen.
-    pub fn named(&self) -> [(&'static str, u8); 12] {
+    pub fn named(&self) -> [(&'static str, u8); 14] {
         let Self {
             crashes,
             drains,
@@ -50,6 +54,8 @@ impl Budget {
             sleeps,
             overrides,
             repairs,
+            unmarks,
+            hangs,
         } = *self;
         [
             ("crashes", crashes),
@@ -64,6 +70,8 @@ impl Budget {
             ("sleeps", sleeps),
             ("overrides", overrides),
             ("repairs by hand", repairs),
+            ("deleted marks", unmarks),
+            ("hangs", hangs),
         ]
     }
 }
@@ -116,6 +124,13 @@ pub struct Config {
     pub report_false_divergence: bool,
     /// A REGISTER that stalls MAIN is a violation.
     pub report_stalls: bool,
+    /// A refused registration that comes alive with MAIN and blocks every write is a violation.
+    pub report_zombies: bool,
+    /// A write that MAIN acknowledges and its STRICT_SYNC replica lacks is a violation by itself.
+    pub report_missing: bool,
+    /// Looking takes time: a pod may die after it answered. In such a world it dies in no other moment, because no
+    /// look can prevent what happens after it.
+    pub slow_looks: bool,
     /// A DROP that crashes MAIN is a violation by itself.
     pub report_drops: bool,
     /// Operators are interchangeable, so states that differ only in their order are one. Off where a trace is told
@@ -155,6 +170,9 @@ impl Config {
             from_nothing: false,
             report_false_divergence: true,
             report_stalls: false,
+            report_zombies: false,
+            report_missing: false,
+            slow_looks: false,
             report_drops: false,
             sort_operators: true,
             spec,

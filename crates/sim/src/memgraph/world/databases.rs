@@ -5,9 +5,10 @@ use super::state::{Pod, State, Waiting, database, model_name, process};
 use super::{Doing, Violation};
 use crate::memgraph::data::{Delta, WriteId};
 use crate::memgraph::instance::{
-    self, Begun, EpochId, MainId, Relation, Restart, Role, Stage, Status, Stop, Verdict, verdict,
+    self, Begun, EpochId, MainId, Mode, Relation, Restart, Role, Stage, Status, Stop, Verdict, verdict,
 };
 use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::plan::Target;
 use mainstay_core::memgraph::prepare::{Asked, Prepare, prepare};
 
 impl State {
@@ -18,7 +19,7 @@ impl State {
         let write = WriteId(self.next_write);
         let begun = self.with_db(number, |db, net| db.begin(Delta::Write(write), net));
         match begun {
-            Some(Ok(Begun::Prepared | Begun::Local)) => {
+            Some(Ok(Begun::Prepared | Begun::Local | Begun::Waiting)) => {
                 self.next_write += 1;
                 if let Some(pod) = self.pod_mut(number) {
                     pod.waiting = Some(Waiting {
@@ -59,8 +60,67 @@ impl State {
             Some(_) => {
                 doing.note(|| format!("w{} acknowledged", write.0));
                 self.acked.insert(write);
+                self.judge_replicas(doing, number, write);
             }
             None => doing.note(|| format!("w{}: nobody listens any more", write.0)),
+        }
+    }
+
+    /// [04c]: a replica that is ahead of its MAIN says yes to what it takes for old, and does not have it.
+    fn judge_replicas(&self, doing: &mut Doing<'_>, main: u8, write: WriteId) {
+        let Some(pod) = self.pod(main).filter(|_| doing.config.report_missing) else {
+            return;
+        };
+        let lacks = |n: u8| {
+            self.pod(n)
+                .is_some_and(|p| p.alive && !p.db.store().writes.contains(write))
+        };
+        let strict = |r: &&instance::Registration<_>| r.is_attached() && r.mode() == Mode::StrictSync;
+        if let Some(r) = pod
+            .db
+            .registrations()
+            .iter()
+            .filter(strict)
+            .find(|r| lacks(r.peer().0))
+        {
+            let replica = Ordinal(r.peer().0);
+            doing.violate(Violation::MissingOnReplica { write, replica });
+        }
+    }
+
+    /// A client deletes everything: one commit, all its steps at once.
+    pub(super) fn unmark(&mut self, doing: &mut Doing<'_>, gateway: u8) {
+        self.budget.unmarks = self.budget.unmarks.saturating_sub(1);
+        let session = self.gateways.get(usize::from(gateway)).and_then(|g| g.session);
+        let Some((number, run)) = session else { return };
+        let on = Target {
+            pod: Ordinal(number),
+            process: process(number, run),
+        };
+        let outcome = self.commit(on, Delta::Unmark);
+        doing.note(|| format!("{outcome:?}"));
+    }
+
+    /// The process stops and is there.
+    pub(super) fn hang(&mut self, number: u8) {
+        self.budget.hangs = self.budget.hangs.saturating_sub(1);
+        if let Some(pod) = self.pod_mut(number) {
+            pod.hung = true;
+        }
+    }
+
+    /// A commit that waited for the vote of a replica that hangs goes on without it.
+    pub(super) fn give_up(&mut self, doing: &mut Doing<'_>, number: u8) {
+        let begun = self.with_db(number, |db, net| db.vote(net));
+        doing.note(|| format!("{:?}", begun.and_then(Result::ok)));
+        let Some(pod) = self.pod_mut(number).filter(|p| p.db.stage().is_none()) else {
+            return;
+        };
+        // As with any refused write: the client is told, and the gateway checks again (G5).
+        if let Some(Waiting { gateway: Some(g), .. }) = pod.waiting.take()
+            && let Some(gateway) = self.gateways.get_mut(usize::from(g))
+        {
+            gateway.session = None;
         }
     }
 
@@ -121,6 +181,30 @@ impl State {
         });
     }
 
+    /// The process dies, or its node loses power.
+    pub(super) fn crash(&mut self, doing: &mut Doing<'_>, number: u8, power: bool) {
+        self.budget.crashes = self.budget.crashes.saturating_sub(1);
+        let refused = self.registered_as(number, false);
+        self.end_process(doing.config, number, power);
+        let awake = self.registered_as(number, true);
+        let woke = refused.into_iter().find(|replica| awake.contains(replica));
+        if let Some(replica) = woke.filter(|_| doing.config.report_zombies) {
+            doing.violate(Violation::ZombieWoke {
+                main: Ordinal(number),
+                replica: Ordinal(replica),
+            });
+        }
+    }
+
+    /// Whose STRICT_SYNC registrations on this pod are attached, or are zombies?
+    fn registered_as(&self, number: u8, attached: bool) -> Vec<u8> {
+        let listed = self.pod(number).into_iter().flat_map(|p| p.db.registrations());
+        listed
+            .filter(|r| r.is_attached() == attached && r.mode() == Mode::StrictSync)
+            .map(|r| r.peer().0)
+            .collect()
+    }
+
     /// The process ends. What is on its disk is what a restart will find, so the restart is done here.
     pub(super) fn end_process(&mut self, config: &Config, number: u8, power: bool) {
         let (main, epoch) = (MainId(self.fresh_id()), EpochId(self.fresh_id()));
@@ -128,6 +212,7 @@ impl State {
             return;
         };
         pod.alive = false;
+        pod.hung = false;
         pod.waiting = None;
         // Its replicas lose their connection; a replica that dies takes nobody else's away.
         let leads = (pod.db.role() == Role::Main).then(|| pod.db.main_id());
@@ -305,7 +390,8 @@ impl State {
         if !r.is_attached() {
             return false;
         }
-        let reachable = |p: &Pod| p.alive && !self.is_cut(main, r.peer().0) && p.db.role() == Role::Replica;
+        let reachable =
+            |p: &Pod| p.alive && !p.hung && !self.is_cut(main, r.peer().0) && p.db.role() == Role::Replica;
         let peer = self.pod(r.peer().0).is_some_and(reachable);
         match r.status() {
             _ if r.has_queued() => true,
@@ -328,7 +414,7 @@ impl State {
     /// How far the client's commit on this pod is.
     pub(super) fn stage(&self, number: u8) -> Option<Stage> {
         self.pod(number)
-            .filter(|p| p.alive && p.waiting.is_some())?
+            .filter(|p| p.alive && !p.hung && p.waiting.is_some())?
             .db
             .stage()
     }

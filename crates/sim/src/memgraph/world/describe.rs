@@ -30,6 +30,9 @@ pub fn describe(state: &State) -> String {
             pod.db.role(),
             store.writes.len()
         );
+        if pod.hung {
+            line.push_str(" hangs");
+        }
         for r in pod.db.registrations() {
             let zombie = if r.is_attached() { "" } else { " zombie" };
             let _ = write!(

@@ -24,6 +24,7 @@ impl State {
         let lens = Timeless {
             suspect: None,
             late: false,
+            dying: None,
             turn: 0,
         };
         for (operator, op) in self.operators.iter().zip(0_u8..) {
@@ -65,6 +66,10 @@ impl State {
 
     fn looks(&self, config: &Config, mut push: impl FnMut(Look)) {
         push(Look::Plain);
+        if config.slow_looks && self.budget.crashes > 0 {
+            let alive = |n: &u8| self.pod(*n).is_some_and(|p| p.alive);
+            (0..2).filter(alive).for_each(|n| push(Look::Dying(n)));
+        }
         let Some(record) = &self.record else { return };
         let main_alive = self
             .recorded_main()
@@ -90,13 +95,21 @@ impl State {
             }
             let writes_left = self.next_write < config.writes;
             match (gateway.session, gateway.gate.route()) {
-                (None, Some(route)) if writes_left && self.pod(route.pod.0).is_some_and(|p| p.alive) => {
+                (None, Some(route))
+                    if writes_left && self.pod(route.pod.0).is_some_and(|p| p.alive && !p.hung) =>
+                {
                     actions.push(Action::Connect(g));
                 }
-                (Some((pod, run)), _) if writes_left => {
-                    let free = |p: &super::Pod| p.alive && p.run == run && p.db.stage().is_none();
-                    if self.pod(pod).is_some_and(free) {
+                (Some((pod, run)), _) => {
+                    let free = |p: &&super::Pod| p.alive && !p.hung && p.run == run && p.db.stage().is_none();
+                    let Some(pod) = self.pod(pod).filter(free) else {
+                        continue;
+                    };
+                    if writes_left {
                         actions.push(Action::Write(g));
+                    }
+                    if self.budget.unmarks > 0 && pod.db.store().mark.is_some() {
+                        actions.push(Action::Unmark(g));
                     }
                 }
                 _ => {}
@@ -107,6 +120,9 @@ impl State {
     fn database_actions(&self, config: &Config, actions: &mut Vec<Action>) {
         for (pod, n) in self.pods.iter().zip(0_u8..) {
             actions.extend(self.commit_action(n));
+            if pod.alive && !pod.hung && pod.db.stage() == Some(Stage::Voting) {
+                actions.push(Action::GiveUp(n));
+            }
             if !pod.alive && !pod.scaled_away {
                 actions.push(Action::Start(n));
             }
@@ -125,6 +141,7 @@ impl State {
     /// The next step of a client's commit on this pod.
     pub fn commit_action(&self, n: u8) -> Option<Action> {
         match self.stage(n)? {
+            Stage::Voting => None,
             Stage::Prepared | Stage::Logged => Some(Action::CommitLocally(n)),
             // One phase is over with the local commit; two phases are told to the replicas first.
             Stage::Committed if !self.two_phase(n) => Some(Action::Acknowledge(n)),
@@ -137,7 +154,7 @@ impl State {
     pub fn tendable(&self, config: &Config) -> Vec<(u8, u8, bool)> {
         let mut work = Vec::new();
         for (pod, n) in self.pods.iter().zip(0_u8..) {
-            if !pod.alive || pod.db.role() != Role::Main || pod.db.stage().is_some() {
+            if !pod.alive || pod.hung || pod.db.role() != Role::Main || pod.db.stage().is_some() {
                 continue;
             }
             for r in pod.db.registrations().iter().filter(|r| self.needs_tending(n, r)) {
@@ -156,12 +173,16 @@ impl State {
     fn faults(&self, config: &Config, actions: &mut Vec<Action>) {
         let left = &self.budget;
         for (pod, n) in self.pods.iter().zip(0_u8..) {
-            if pod.alive && left.crashes > 0 {
+            if pod.alive && left.crashes > 0 && !config.slow_looks {
                 actions.push(if config.fsync {
                     Action::Crash(n)
                 } else {
                     Action::PowerLoss(n)
                 });
+            }
+            // A MAIN that hangs is one that is silent: `Suspect` is that, and it lives.
+            if pod.alive && !pod.hung && left.hangs > 0 && pod.db.role() == Role::Replica {
+                actions.push(Action::Hang(n));
             }
             if pod.alive && left.drains > 0 {
                 actions.push(Action::Drain(n));
@@ -169,7 +190,7 @@ impl State {
             if !pod.alive && left.volumes > 0 {
                 actions.push(Action::LoseVolume(n));
             }
-            let main = pod.alive && pod.db.role() == Role::Main;
+            let main = pod.alive && !pod.hung && pod.db.role() == Role::Main;
             if main && left.hand_drops > 0 {
                 for r in pod.db.registrations() {
                     actions.push(Action::HandDrop(n, r.peer().0));

@@ -32,7 +32,7 @@ impl State {
             return;
         };
         let Some(route) = gateway.gate.route() else { return };
-        let Some(pod) = self.pod(route.pod.0).filter(|p| p.alive) else {
+        let Some(pod) = self.pod(route.pod.0).filter(|p| p.alive && !p.hung) else {
             return;
         };
         let admitted = gateway

@@ -52,6 +52,20 @@ pub enum Violation {
         /// Which replica.
         replica: Ordinal,
     },
+    /// A registration that MAIN had refused came alive when MAIN restarted.
+    ZombieWoke {
+        /// Which MAIN.
+        main: Ordinal,
+        /// Which replica.
+        replica: Ordinal,
+    },
+    /// MAIN acknowledged a write that its STRICT_SYNC replica said yes to and did not take.
+    MissingOnReplica {
+        /// Which write.
+        write: WriteId,
+        /// Which replica.
+        replica: Ordinal,
+    },
     /// A plan broke an invariant.
     Invariant(String),
 }
@@ -80,6 +94,15 @@ impl fmt::Display for Violation {
                     "{main} was told to register {replica}, which does not listen: it stalls"
                 )
             }
+            Self::ZombieWoke { main, replica } => write!(
+                f,
+                "{main} refuses every write: the registration of {replica} that it had refused came alive"
+            ),
+            Self::MissingOnReplica { write, replica } => write!(
+                f,
+                "w{} is acknowledged, and STRICT_SYNC replica {replica} does not have it",
+                write.0
+            ),
             Self::Invariant(text) => write!(f, "a plan broke an invariant: {text}"),
         }
     }
@@ -132,7 +155,10 @@ impl State {
     }
 
     fn can_acknowledge(&self, n: u8) -> bool {
-        let Some(pod) = self.pod(n).filter(|p| p.alive && p.db.role() == Role::Main) else {
+        let Some(pod) = self
+            .pod(n)
+            .filter(|p| p.alive && !p.hung && p.db.role() == Role::Main)
+        else {
             return false;
         };
         if pod.waiting.is_some_and(|w| w.gateway.is_some()) && pod.db.stage().is_some() {
@@ -151,6 +177,7 @@ impl State {
             return false;
         };
         pod.alive
+            && !pod.hung
             && !self.is_cut(main, replica)
             && pod.db.role() == Role::Replica
             && pod.db.main_id() == main_pod.db.main_id()
@@ -184,6 +211,7 @@ impl State {
         let lens = Timeless {
             suspect: None,
             late: true,
+            dying: None,
             turn: 0,
         };
         self.asks_human_through(config, 0, &lens)
@@ -205,6 +233,8 @@ impl State {
                     | Why::NeedsApproval { .. }
                     | Why::TooOldToJudge { .. }
                     | Why::EverybodyAccused { .. }
+                    | Why::ReplicaAhead { .. }
+                    | Why::NothingThere { .. }
                     | Why::Asleep
             )
         };

@@ -4,6 +4,7 @@
 //! container runs the real `prepare`. Only the databases, the API server and the network are models.
 
 mod action;
+mod calls;
 mod canonical;
 mod config;
 mod databases;
@@ -14,6 +15,8 @@ mod gateways;
 mod judge;
 mod observe;
 mod operators;
+mod overrides;
+mod registering;
 mod start;
 mod state;
 
@@ -25,9 +28,6 @@ pub use observe::{Lens, NOW, Timeless, core_role, pod_letter, short};
 pub use state::{Gateway, Hashed, Operator, Pod, Remembered, State, process};
 
 use judge::Judged;
-use mainstay_core::memgraph::ids::Ordinal;
-use mainstay_core::memgraph::record::Override;
-use mainstay_core::time::Time;
 
 /// What an action did.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +71,22 @@ impl State {
             Action::Observe(_, Look::Suspect) | Action::Again(_, Look::Suspect) => self.recorded_main(),
             _ => None,
         };
+        let dying = match action {
+            Action::Observe(_, Look::Dying(pod)) | Action::Again(_, Look::Dying(pod)) => Some(pod),
+            _ => None,
+        };
         let turn = self.record.as_ref().map_or(0, |r| r.revision.0) + 1;
-        self.apply_with(config, action, noting, &Timeless { suspect, late, turn })
+        self.apply_with(
+            config,
+            action,
+            noting,
+            &Timeless {
+                suspect,
+                late,
+                dying,
+                turn,
+            },
+        )
     }
 
     /// Does it with a lens of the caller's, and judges the result.
@@ -102,14 +116,8 @@ impl State {
             Action::Acknowledge(pod) => self.acknowledge(&mut doing, pod),
             Action::Tend(main, replica) => self.tend(&mut doing, main, replica),
             Action::Empty(main, replica) => self.empty(main, replica),
-            Action::Crash(pod) => {
-                self.budget.crashes = self.budget.crashes.saturating_sub(1);
-                self.end_process(config, pod, false);
-            }
-            Action::PowerLoss(pod) => {
-                self.budget.crashes = self.budget.crashes.saturating_sub(1);
-                self.end_process(config, pod, true);
-            }
+            Action::Crash(pod) => self.crash(&mut doing, pod, false),
+            Action::PowerLoss(pod) => self.crash(&mut doing, pod, true),
             Action::Drain(pod) => {
                 self.budget.drains = self.budget.drains.saturating_sub(1);
                 self.recreate(config, pod);
@@ -134,15 +142,11 @@ impl State {
                 }
                 self.asleep = asleep;
             }
-            Action::Override(pod) => {
-                self.budget.overrides = self.budget.overrides.saturating_sub(1);
-                self.overriding = Some(Override {
-                    pod: Ordinal(pod),
-                    // Never over, and another one each time.
-                    until: Time(u64::MAX - u64::from(self.budget.overrides)),
-                });
-            }
+            Action::Override(pod) => self.choose(pod),
             Action::Repair(pod) => self.repair(config, pod),
+            Action::Unmark(gateway) => self.unmark(&mut doing, gateway),
+            Action::Hang(pod) => self.hang(pod),
+            Action::GiveUp(pod) => self.give_up(&mut doing, pod),
             Action::Snapshot(pod) => {
                 if let Some(pod) = self.pod_mut(pod) {
                     let _ = pod.db.take_snapshot();

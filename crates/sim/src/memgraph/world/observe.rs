@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::state::{Pod, State, core_name, pod_and_run};
-use crate::memgraph::instance::{Mode, Role, Shown, Status};
+use crate::memgraph::instance::{Mode, Role, Shown, Stage, Status};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::ids::{DatabaseId, GatewayId, Ordinal};
 use mainstay_core::memgraph::observed::{
@@ -16,6 +16,10 @@ pub trait Lens {
     fn now(&self) -> Time;
     /// How the database of this pod is reached: `None` as the world has it.
     fn contact(&self, pod: u8) -> Option<Contact>;
+    /// Is the replication port of this pod open: `None` as the world has it.
+    fn port(&self, _pod: u8) -> Option<bool> {
+        None
+    }
     /// Is what the API server says of this pod the truth? A lost node reports nothing.
     fn reported(&self, pod: u8) -> bool;
     /// Since when a registration has had its status.
@@ -38,6 +42,8 @@ pub struct Timeless {
     pub suspect: Option<u8>,
     /// Every deadline has passed.
     pub late: bool,
+    /// Which pod dies after it answered.
+    pub dying: Option<u8>,
     /// A number for this turn.
     pub turn: u64,
 }
@@ -52,6 +58,10 @@ impl Lens for Timeless {
             probes: 9,
             since: Time::ZERO,
         })
+    }
+
+    fn port(&self, pod: u8) -> Option<bool> {
+        (self.dying == Some(pod)).then_some(false)
     }
 
     fn reported(&self, _pod: u8) -> bool {
@@ -150,13 +160,19 @@ impl State {
         };
         let contact = match lens.contact(n) {
             Some(contact) => contact,
+            None if pod.alive && pod.hung => Contact::Silent {
+                probes: 9,
+                since: Time::ZERO,
+            },
             None if pod.alive => Contact::Answered(self.answer(n, pod, lens)),
             None => Contact::Refused {
                 times: 2,
                 since: Time::ZERO,
             },
         };
-        let silent = matches!(contact, Contact::Silent { .. });
+        let silent = matches!(contact, Contact::Silent { .. }) && !pod.hung;
+        // The kernel takes connections for a process that hangs.
+        let listens = pod.alive && !silent && pod.db.role() == Role::Replica;
         let refusal = self.operators.get(operator).and_then(|o| {
             o.refused.iter().find(|r| r.pod == Ordinal(n)).map(|r| Refusal {
                 at: lens.now(),
@@ -170,7 +186,7 @@ impl State {
             ordinal: Ordinal(n),
             object: (!pod.scaled_away).then_some(object),
             contact,
-            replication_port_open: Some(pod.alive && !silent && pod.db.role() == Role::Replica),
+            replication_port_open: Some(lens.port(n).unwrap_or(listens)),
             refusal,
         })
     }
@@ -198,7 +214,8 @@ impl State {
             at: lens.now(),
             process: pod.process(n),
             role: core_role(pod.db.role()),
-            data: Some(data),
+            // What needs a storage transaction waits while a commit hangs.
+            data: (pod.db.stage() != Some(Stage::Voting)).then_some(data),
             replicas,
         }
     }
@@ -213,7 +230,10 @@ impl State {
                 let name = shown.name;
                 copy.with_db(main, |db, net| db.check(name, net)) == Some(Ok(Status::Invalid))
             }
-            Status::Ready | Status::Replicating | Status::Recovery => false,
+            Status::Replicating => self
+                .pod(main)
+                .is_some_and(|p| p.db.stage() == Some(Stage::Voting)),
+            Status::Ready | Status::Recovery => false,
         }
     }
 }

@@ -63,8 +63,9 @@ impl State {
             Action::Tend(..) => 5,
             Action::Read(_) => 6,
             Action::Step(_) => 7,
-            Action::Observe(_, Look::Plain) => 8,
-            Action::Observe(_, Look::Late) => 9,
+            Action::GiveUp(_) => 8,
+            Action::Observe(_, Look::Plain) => 9,
+            Action::Observe(_, Look::Late) => 10,
             _ => 99,
         };
         let mut actions = self.enabled(config);

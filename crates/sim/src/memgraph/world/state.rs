@@ -6,7 +6,7 @@ use crate::memgraph::instance::{self, Answer, DatabaseId, EpochId, Instance, Mai
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::gate::Gate;
 use mainstay_core::memgraph::ids::{self, Ordinal, PodUid, ProcessId, VolumeId};
-use mainstay_core::memgraph::plan::Step;
+use mainstay_core::memgraph::plan::{Step, Target};
 use mainstay_core::memgraph::prepare::Marker;
 use mainstay_core::memgraph::record::Override;
 use mainstay_core::memgraph::turn::Turn;
@@ -64,12 +64,18 @@ pub struct Waiting {
 }
 
 /// A pod: its process, its volume and what is on it.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fact of the pod"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pod {
     /// Which run of the container; kept after its end.
     pub run: u8,
     /// Is it running?
     pub alive: bool,
+    /// It runs and answers nobody, until it is ended.
+    pub hung: bool,
     /// Changes when the pod is deleted and made anew.
     pub uid: u8,
     /// The pod was deleted: the next start runs the init container.
@@ -110,6 +116,17 @@ pub struct Remembered {
     pub code: u8,
     /// In which term.
     pub term: ids::Term,
+}
+
+/// What a human chose when naming a MAIN.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Chosen {
+    /// Which pod.
+    pub pod: u8,
+    /// What it held then.
+    pub held: WriteSet,
+    /// The term for which the loss was accepted last.
+    pub accepted: Option<ids::Term>,
 }
 
 /// An operator: idle, or in a turn.
@@ -158,6 +175,8 @@ pub struct State {
     pub scale: u32,
     /// An override is wished.
     pub overriding: Option<Override>,
+    /// The pod that a human chose.
+    pub chosen: Option<Chosen>,
     /// Faults left.
     pub budget: Budget,
     /// How many writes the clients have in all.
@@ -238,6 +257,7 @@ impl State {
                 Pod {
                     run: 0,
                     alive: true,
+                    hung: false,
                     uid: 0,
                     recreate: false,
                     volume: 0,
@@ -268,6 +288,7 @@ impl State {
             asleep: false,
             scale: 0,
             overriding: None,
+            chosen: None,
             budget: Budget::default(),
             last_write: config.writes,
             start: (0, 0),
@@ -290,6 +311,11 @@ impl State {
         self.pod(number)
             .filter(|p| p.alive && p.run == run)
             .map(|p| (number, p))
+    }
+
+    /// Does this very process run and answer nobody?
+    pub fn hangs(&self, target: Target) -> bool {
+        self.running(target.process).is_some_and(|(_, pod)| pod.hung)
     }
 
     /// Is the link between two pods cut?
@@ -343,6 +369,13 @@ impl Network<Data> for Net<'_> {
             let at = usize::from(to.0).checked_sub(usize::from(self.from) + 1)?;
             self.right.get_mut(at)
         }?;
-        pod.alive.then(|| pod.db.serve(rpc))
+        (pod.alive && !pod.hung).then(|| pod.db.serve(rpc))
+    }
+
+    fn hangs(&self, peer: NodeId) -> bool {
+        let at = usize::from(peer.0);
+        let right = at.checked_sub(usize::from(self.from) + 1);
+        let pod = self.left.get(at).or_else(|| self.right.get(right?));
+        pod.is_some_and(|p| p.alive && p.hung)
     }
 }

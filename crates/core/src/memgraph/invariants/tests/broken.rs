@@ -359,6 +359,29 @@ fn an_override_waits_for_its_fence_also_when_another_turn_takes_it_over() {
 }
 
 #[test]
+fn an_override_also_fences_a_main_that_was_being_promoted_again() {
+    let again = healthy().with(|s| {
+        s.record().sync = None;
+        s.record().loose = vec![Loose {
+            pod: Ordinal(0),
+            process: process(0, 1),
+        }];
+        s.answer(MAIN).process = process(0, 1);
+        s.pod(MAIN).object.as_mut().unwrap().running = Some(process(0, 1));
+        s.seen.wishes.override_main = Some(Override {
+            pod: Ordinal(1),
+            until: Time(2_000_000),
+        });
+    });
+    let case = planned(again, |p| {
+        let last = p.steps.iter().rposition(|p| is_fence(&p.step)).unwrap();
+        p.steps.remove(last);
+    });
+    assert_eq!(found(&case.good, Rules::ALL), []);
+    assert!(found(&case.bad, Rules::ALL).contains(&Invariant::FenceFirst));
+}
+
+#[test]
 fn nothing_but_the_number_of_pods_changes_while_asleep() {
     let asleep = healthy().with(|s| {
         s.record().state = State::Hibernated;

@@ -40,6 +40,7 @@ pub(super) enum Told {
     Acked,
     CommittedUnconfirmed,
     Aborted,
+    Nothing,
 }
 
 /// What the network does wrong.
@@ -54,6 +55,8 @@ pub(super) struct Cluster {
     nodes: Vec<Option<Instance<Writes>>>,
     down: Vec<NodeId>,
     pub(super) loses: Loses,
+    /// Takes everything and answers nothing.
+    pub(super) hung: Option<NodeId>,
     fresh: u32,
 }
 
@@ -63,12 +66,16 @@ impl Network<Writes> for Cluster {
             Loses::FinalizeMessages => matches!(rpc, Rpc::Finalize { .. }),
             Loses::Nothing | Loses::Votes => false,
         };
-        if swallowed || self.down.contains(&to) {
+        if swallowed || self.down.contains(&to) || self.hangs(to) {
             return None;
         }
         let vote_lost = self.loses == Loses::Votes && matches!(rpc, Rpc::Prepare { .. });
         let answer = self.nodes.get_mut(usize::from(to.0))?.as_mut()?.serve(rpc);
         (!vote_lost).then_some(answer)
+    }
+
+    fn hangs(&self, peer: NodeId) -> bool {
+        self.hung == Some(peer)
     }
 }
 
@@ -80,6 +87,7 @@ impl Cluster {
             nodes: (0..4).map(fresh).collect(),
             down: Vec::new(),
             loses: Loses::Nothing,
+            hung: None,
             fresh: 100,
         }
     }
@@ -163,6 +171,7 @@ impl Cluster {
     pub(super) fn write(&mut self, main: u8, write: u16) -> Told {
         match self.begin(main, write) {
             Begun::Aborted(_) => Told::Aborted,
+            Begun::Waiting => Told::Nothing,
             Begun::Prepared | Begun::Local => self.complete(main),
         }
     }

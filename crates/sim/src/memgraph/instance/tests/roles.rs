@@ -58,6 +58,40 @@ fn commands_are_refused_while_a_commit_hangs_19() {
 }
 
 #[test]
+fn a_commit_waits_for_a_replica_that_hangs_and_main_takes_no_command_meanwhile_19() {
+    let mut cluster = Cluster::pair(Profile::V3_6, Mode::StrictSync);
+    cluster.hung = Some(NodeId(2));
+    assert_eq!(cluster.begin(1, 1), Begun::Waiting);
+    assert_eq!(cluster.at(1).stage(), Some(Stage::Voting));
+    assert_eq!(cluster.demote(1), Err(Error::Busy));
+    assert_eq!(cluster.at_mut(1).drop_replica(R2), Err(Error::Busy));
+    let refused = cluster.register(1, Mode::Async, 3).unwrap_err();
+    assert_eq!(refused.register_code(), Some(6));
+    assert_eq!(cluster.at_mut(1).commit_locally(), Err(Error::WrongStage));
+    assert_eq!(cluster.at_mut(1).finish(), Err(Error::WrongStage));
+    // Its process is ended and another one is there at once: the vote was asked of the one that is gone.
+    cluster.hung = None;
+    cluster.restart(2, Stop::Killed);
+    let begun = cluster.act(1, Instance::vote).unwrap();
+    assert!(matches!(begun, Begun::Aborted(_)), "{begun:?}");
+    assert_eq!((cluster.writes(1), cluster.writes(2)), (&[][..], &[][..]));
+    assert_eq!(cluster.act(1, Instance::vote), Err(Error::WrongStage));
+    cluster.settle(1);
+    assert_eq!(cluster.write(1, 2), Told::Acked);
+    assert_eq!(cluster.writes(2), [2]);
+}
+
+#[test]
+fn a_main_that_dies_while_a_commit_hangs_stores_nothing() {
+    let mut cluster = Cluster::pair(Profile::V3_6, Mode::StrictSync);
+    cluster.hung = Some(NodeId(2));
+    assert_eq!(cluster.begin(1, 1), Begun::Waiting);
+    cluster.restart(1, Stop::Killed);
+    assert_eq!(cluster.at(1).stage(), None);
+    assert!(cluster.writes(1).is_empty());
+}
+
+#[test]
 fn old_releases_promote_over_a_prepared_write_and_new_ones_refuse_until_its_connection_ends() {
     let mut cluster = Cluster::pair(Profile::V3_6, Mode::StrictSync);
     assert_eq!(cluster.begin(1, 1), Begun::Prepared);

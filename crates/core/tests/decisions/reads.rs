@@ -1,0 +1,127 @@
+//! Where a read gateway may send a read, and for whom.
+
+use super::cluster::{Situation, TERM, cluster};
+use mainstay_core::memgraph::ids::{Ordinal, Term};
+use mainstay_core::memgraph::observed::{Registration, Status};
+use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Reads, may_read};
+use mainstay_core::memgraph::rules::Rules;
+
+const READS: Reads = Reads {
+    max_lag: 10,
+    from_sync: false,
+    from_main: false,
+};
+
+const CLIENT: LetIn = LetIn {
+    by: Ordinal(0),
+    term: TERM,
+};
+
+fn row(situation: &Situation, pod: u8) -> Option<Registration> {
+    let main = situation.seen.answer(Ordinal(0))?;
+    let rows = main.replicas.as_ref()?;
+    rows.iter().find(|r| r.name.pod() == Ordinal(pod)).copied()
+}
+
+fn read(situation: &Situation, pod: u8, reads: Reads, rules: Rules) -> Result<(), NotRead> {
+    let record = situation.record.as_ref().ok_or(NotRead::NotServing)?;
+    let listed = row(situation, pod);
+    may_read(record, Ordinal(pod), listed.as_ref(), Some(CLIENT), reads, rules)
+}
+
+#[test]
+fn reads_go_to_an_async_replica_that_is_near_enough() {
+    let at = |behind| cluster().listed(2, |r| r.behind = behind);
+    let recovering = at(-10).listed(2, |r| r.status = Status::Recovery);
+    for near in [at(0), at(-10), recovering] {
+        assert_eq!(read(&near, 2, READS, Rules::ALL), Ok(()));
+    }
+    for far in [at(-11), at(1)] {
+        assert_eq!(read(&far, 2, READS, Rules::ALL), Err(NotRead::TooFarBehind));
+    }
+}
+
+#[test]
+fn a_pod_that_does_not_follow_main_takes_no_reads() {
+    let away = [
+        (cluster().unregistered(2), NotRead::NotFollowing),
+        (cluster().listed(2, |r| r.attached = false), NotRead::NotFollowing),
+        (
+            cluster().listed(2, |r| r.address_ok = false),
+            NotRead::NotFollowing,
+        ),
+        (
+            cluster().listed(2, |r| r.status = Status::Invalid),
+            NotRead::NotFollowing,
+        ),
+        (
+            cluster().listed(2, |r| r.status = Status::Diverged),
+            NotRead::NotFollowing,
+        ),
+        (cluster().resetting(2), NotRead::BeingReset),
+        (cluster().no_main(1), NotRead::NotServing),
+        (cluster().never_recorded(), NotRead::NotServing),
+    ];
+    for (situation, why) in away {
+        assert_eq!(read(&situation, 2, READS, Rules::ALL), Err(why), "{why}");
+    }
+}
+
+#[test]
+fn r29_the_sync_replica_and_main_take_reads_only_if_the_spec_says_so() {
+    let (sync, main) = (
+        Reads {
+            from_sync: true,
+            ..READS
+        },
+        Reads {
+            from_main: true,
+            ..READS
+        },
+    );
+    assert_eq!(read(&cluster(), 1, READS, Rules::ALL), Err(NotRead::IsSync));
+    assert_eq!(read(&cluster(), 1, sync, Rules::ALL), Ok(()));
+    assert_eq!(read(&cluster(), 0, READS, Rules::ALL), Err(NotRead::IsMain));
+    assert_eq!(read(&cluster(), 0, main, Rules::ALL), Ok(()));
+    assert_eq!(
+        read(&cluster().unprotected(), 1, READS, Rules::ALL),
+        Err(NotRead::IsSync),
+        "a STRICT_SYNC registration that is not proven yet holds commits all the same"
+    );
+}
+
+#[test]
+fn r22_only_a_client_that_the_serving_main_let_in_may_read() {
+    let situation = cluster();
+    let record = situation.record.as_ref().expect("a record");
+    let listed = row(&situation, 2);
+    let ask = |client, rules| may_read(record, Ordinal(2), listed.as_ref(), client, READS, rules);
+    assert_eq!(ask(Some(CLIENT), Rules::ALL), Ok(()));
+    let (other, older) = (
+        LetIn {
+            by: Ordinal(1),
+            term: TERM,
+        },
+        LetIn {
+            by: Ordinal(0),
+            term: Term(TERM.0 - 1),
+        },
+    );
+    for stranger in [None, Some(other), Some(older)] {
+        assert_eq!(ask(stranger, Rules::ALL), Err(NotRead::NotLetIn), "{stranger:?}");
+    }
+}
+
+#[cfg(feature = "rule-switches")]
+#[test]
+fn without_their_rules_a_stranger_reads_and_the_sync_replica_is_read_from() {
+    use mainstay_core::memgraph::rules::Rule;
+    let without = Rules::ALL.without(Rule::R29);
+    assert_eq!(read(&cluster(), 1, READS, without), Ok(()), "R29 is off");
+    let situation = cluster();
+    let record = situation.record.as_ref().expect("a record");
+    let listed = row(&situation, 2);
+    let without = Rules::ALL.without(Rule::R22);
+    let stranger = may_read(record, Ordinal(2), listed.as_ref(), None, READS, without);
+    assert_eq!(stranger, Ok(()), "R22 is off");
+}
