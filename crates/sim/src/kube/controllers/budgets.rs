@@ -40,6 +40,11 @@ fn status(now: Timestamp, budget: &Value, pods: &[&Value], view: &dyn View) -> V
     };
     let allowed = if expected == 0 { 0 } else { (healthy - desired).max(0) };
     let mut result = budget.clone();
+    // Written by an eviction, to be counted until its pod is seen to go; here
+    // the pod goes in the same step.
+    if let Some(status) = result.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("disruptedPods");
+    }
     for (field, value) in [
         ("observedGeneration", number(budget, "/metadata/generation").unwrap_or_default()),
         ("expectedPods", expected),

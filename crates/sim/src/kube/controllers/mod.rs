@@ -18,6 +18,7 @@ mod revisions;
 mod scheduler;
 mod selector;
 mod stateful_sets;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -100,6 +101,13 @@ pub enum Write {
     Replace(Value),
     /// Only the status of the object, with its `resourceVersion`.
     ReplaceStatus(Value),
+    /// Put a pod on a node.
+    Bind {
+        /// The pod.
+        pod: Target,
+        /// The name of the node.
+        node: String,
+    },
     /// Delete this very object (by uid). `grace` of zero is a deletion by force.
     Delete {
         /// Which object.
@@ -114,8 +122,6 @@ pub enum Write {
 pub struct Settings {
     /// How long a node may be silent before its pods are called not ready.
     pub node_grace: SignedDuration,
-    /// How long a pod without its own toleration stays on a silent node.
-    pub eviction_after: SignedDuration,
     /// The folder under which volumes get theirs.
     pub volumes: String,
 }
@@ -125,7 +131,6 @@ impl Settings {
     pub fn upstream(volumes: impl Into<String>) -> Self {
         Self {
             node_grace: SignedDuration::from_secs(50),
-            eviction_after: SignedDuration::from_secs(300),
             volumes: volumes.into(),
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn reconcile(now: Timestamp, settings: &Settings, view: &dyn View, tu
         if is_silent(now, settings, node, view, turn) {
             mark_unreachable(now, node, turn);
             for pod in mine {
-                abandon(now, settings, node, pod, turn);
+                abandon(now, node, pod, turn);
             }
         } else if condition_is(node, "Ready", "True") && tainted(node, UNREACHABLE) {
             turn.writes.push(Write::Replace(with(node, &["spec", "taints"], other_taints(node).into())));
@@ -71,7 +71,7 @@ fn mark_unreachable(now: Timestamp, node: &Value, turn: &mut Turn) {
     }
 }
 
-fn abandon(now: Timestamp, settings: &Settings, node: &Value, pod: &Value, turn: &mut Turn) {
+fn abandon(now: Timestamp, node: &Value, pod: &Value, turn: &mut Turn) {
     if condition_is(pod, "Ready", "True") {
         let conditions = with_condition(pod, now, "Ready", "False", "NodeNotReady", "");
         turn.writes.push(Write::ReplaceStatus(with(pod, &["status", "conditions"], conditions)));
@@ -82,7 +82,7 @@ fn abandon(now: Timestamp, settings: &Settings, node: &Value, pod: &Value, turn:
     else {
         return;
     };
-    let Some(at) = patience(settings, pod).and_then(|patience| since.checked_add(patience).ok()) else {
+    let Some(at) = patience(pod).and_then(|patience| since.checked_add(patience).ok()) else {
         return;
     };
     if is_deleting(pod) {
@@ -95,11 +95,12 @@ fn abandon(now: Timestamp, settings: &Settings, node: &Value, pod: &Value, turn:
     }
 }
 
-/// How long a pod tolerates a silent node; `None` is for ever.
-fn patience(settings: &Settings, pod: &Value) -> Option<SignedDuration> {
+/// How long a pod tolerates a silent node; `None` is for ever. The API gives
+/// every pod that says nothing 300 seconds.
+fn patience(pod: &Value) -> Option<SignedDuration> {
     let own = items(pod, "/spec/tolerations").iter().find(|toleration| tolerates(toleration, UNREACHABLE, "NoExecute"));
     match own {
-        None => Some(settings.eviction_after),
+        None => Some(SignedDuration::ZERO),
         Some(own) => own.get("tolerationSeconds").and_then(Value::as_i64).map(SignedDuration::from_secs),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::nodes::tolerates;
 use super::object::{
-    condition, condition_is, controller, has_ended, is_deleting, items, labels, name_of, namespace_of, text, with,
+    Target, condition, condition_is, controller, has_ended, is_deleting, items, labels, name_of, namespace_of, text, with,
     with_condition,
 };
 use super::selector::selects;
@@ -27,7 +27,7 @@ pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
         match choose(pod, &nodes, &placed, view) {
             Ok(node) => {
                 placed.push((node, pod));
-                turn.writes.push(Write::Replace(with(pod, &["spec", "nodeName"], node.into())));
+                turn.writes.push(Write::Bind { pod: Target::of(pod), node: node.to_owned() });
             }
             Err(why) => {
                 let old = condition(pod, "PodScheduled").map(|old| text(old, "/message"));

@@ -1,0 +1,1 @@
+//! Tests of the store, as a client would see it.
