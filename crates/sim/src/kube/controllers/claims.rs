@@ -35,16 +35,25 @@ fn bind(settings: &Settings, claim: &Value, volumes: &[&Value], turn: &mut Turn)
     };
     if !finalizers.contains(&IN_USE.into()) || text(claim, "/spec/volumeName").is_empty() {
         let mut bound = claim.clone();
-        let mut finalizers: Vec<Value> = finalizers.iter().filter(|one| **one != *IN_USE).cloned().collect();
+        let mut finalizers: Vec<Value> = finalizers
+            .iter()
+            .filter(|one| **one != *IN_USE)
+            .cloned()
+            .collect();
         finalizers.push(IN_USE.into());
         set(&mut bound, &["metadata", "finalizers"], Value::Array(finalizers));
-        set(&mut bound, &["metadata", "annotations", "pv.kubernetes.io/bind-completed"], "yes".into());
+        set(
+            &mut bound,
+            &["metadata", "annotations", "pv.kubernetes.io/bind-completed"],
+            "yes".into(),
+        );
         set(&mut bound, &["spec", "volumeName"], name.into());
         turn.writes.push(Write::Replace(bound));
         return;
     }
     let Some(volume) = volumes.iter().find(|volume| name_of(volume) == name) else {
-        turn.writes.push(Write::Create(volume_for(settings, claim, &name)));
+        turn.writes
+            .push(Write::Create(volume_for(settings, claim, &name)));
         return;
     };
     let mut bound = (*volume).clone();
@@ -55,8 +64,14 @@ fn bind(settings: &Settings, claim: &Value, volumes: &[&Value], turn: &mut Turn)
     let mut bound = (*claim).clone();
     for (field, value) in [
         ("phase", json!("Bound")),
-        ("accessModes", volume.pointer("/spec/accessModes").cloned().unwrap_or_default()),
-        ("capacity", volume.pointer("/spec/capacity").cloned().unwrap_or_default()),
+        (
+            "accessModes",
+            volume.pointer("/spec/accessModes").cloned().unwrap_or_default(),
+        ),
+        (
+            "capacity",
+            volume.pointer("/spec/capacity").cloned().unwrap_or_default(),
+        ),
     ] {
         set(&mut bound, &["status", field], value);
     }
@@ -98,15 +113,26 @@ fn release(claim: &Value, view: &dyn View, turn: &mut Turn) {
                 .any(|volume| text(volume, "/persistentVolumeClaim/claimName") == name_of(claim))
     });
     if !used && finalizers.contains(&IN_USE.into()) {
-        let rest: Vec<Value> = finalizers.iter().filter(|one| **one != *IN_USE).cloned().collect();
-        turn.writes.push(Write::Replace(super::object::with(claim, &["metadata", "finalizers"], rest.into())));
+        let rest: Vec<Value> = finalizers
+            .iter()
+            .filter(|one| **one != *IN_USE)
+            .cloned()
+            .collect();
+        turn.writes.push(Write::Replace(super::object::with(
+            claim,
+            &["metadata", "finalizers"],
+            rest.into(),
+        )));
     }
 }
 
 /// The claim of a volume is gone. Its folder goes with the object.
 fn give_back(volume: &Value, turn: &mut Turn) {
     if text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" {
-        turn.writes.push(Write::Delete { target: Target::of(volume), grace: None });
+        turn.writes.push(Write::Delete {
+            target: Target::of(volume),
+            grace: None,
+        });
     } else if text(volume, "/status/phase") != "Released" {
         let mut released = volume.clone();
         set(&mut released, &["status", "phase"], "Released".into());

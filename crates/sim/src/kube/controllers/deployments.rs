@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::object::{
-    controller_reference, hash, is_controlled_by, is_deleting, name_of, namespace_of, number, set, share, text, with,
-    with_condition,
+    controller_reference, hash, is_controlled_by, is_deleting, name_of, namespace_of, number, set, share,
+    text, with, with_condition,
 };
+use super::selector::adopt;
 use super::{Kind, Turn, View, Write};
 
 const HASH_LABEL: &str = "pod-template-hash";
@@ -17,8 +18,12 @@ pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
         if is_deleting(deployment) {
             continue;
         }
-        let sets: Vec<&Value> =
-            view.list(Kind::ReplicaSet).into_iter().filter(|set| is_controlled_by(set, deployment)).collect();
+        adopt(Kind::Deployment, deployment, Kind::ReplicaSet, view, turn);
+        let sets: Vec<&Value> = view
+            .list(Kind::ReplicaSet)
+            .into_iter()
+            .filter(|set| is_controlled_by(set, deployment))
+            .collect();
         let (new, old): (Vec<&Value>, Vec<&Value>) =
             sets.iter().copied().partition(|set| follows(set, deployment));
         match new.first() {
@@ -35,7 +40,10 @@ pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
 /// Whether a ReplicaSet has the Deployment's template, its own label aside.
 fn follows(replica_set: &Value, deployment: &Value) -> bool {
     let mut template = replica_set.pointer("/spec/template").cloned().unwrap_or_default();
-    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+    if let Some(labels) = template
+        .pointer_mut("/metadata/labels")
+        .and_then(Value::as_object_mut)
+    {
         labels.remove(HASH_LABEL);
     }
     Some(&template) == deployment.pointer("/spec/template")
@@ -45,7 +53,8 @@ fn roll(deployment: &Value, new: &Value, old: &[&Value], turn: &mut Turn) {
     let wanted = number(deployment, "/spec/replicas").unwrap_or(1);
     let mut resize = |set: &Value, to: i64| {
         if replicas(set) != to {
-            turn.writes.push(Write::Replace(with(set, &["spec", "replicas"], json!(to))));
+            turn.writes
+                .push(Write::Replace(with(set, &["spec", "replicas"], json!(to))));
         }
     };
     if text(deployment, "/spec/strategy/type") == "Recreate" {
@@ -96,7 +105,11 @@ fn limits(deployment: &Value, wanted: i64) -> (i64, i64) {
         share(Some(value), wanted, up).unwrap_or_default()
     };
     let (surge, unavailable) = (of("maxSurge", true), of("maxUnavailable", false));
-    if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
+    if surge == 0 && unavailable == 0 {
+        (0, 1)
+    } else {
+        (surge, unavailable)
+    }
 }
 
 fn replica_set(deployment: &Value, sets: &[&Value]) -> Value {
@@ -104,7 +117,13 @@ fn replica_set(deployment: &Value, sets: &[&Value]) -> Value {
     let word = hash(&template, 0);
     let revision = sets
         .iter()
-        .filter_map(|set| set.pointer("/metadata/annotations")?.get(REVISION)?.as_str()?.parse::<i64>().ok())
+        .filter_map(|set| {
+            set.pointer("/metadata/annotations")?
+                .get(REVISION)?
+                .as_str()?
+                .parse::<i64>()
+                .ok()
+        })
         .max()
         .unwrap_or_default();
     let mut new = json!({
@@ -141,7 +160,10 @@ fn status(now: Timestamp, deployment: &Value, new: Option<&Value>, sets: &[&Valu
     let updated = new.map(|new| status_of(new, "replicas")).unwrap_or_default();
     let mut result = deployment.clone();
     for (field, value) in [
-        ("observedGeneration", number(deployment, "/metadata/generation").unwrap_or_default()),
+        (
+            "observedGeneration",
+            number(deployment, "/metadata/generation").unwrap_or_default(),
+        ),
         ("replicas", sum("replicas")),
         ("updatedReplicas", updated),
         ("readyReplicas", sum("readyReplicas")),
@@ -159,7 +181,11 @@ fn status(now: Timestamp, deployment: &Value, new: Option<&Value>, sets: &[&Valu
     let conditions = with_condition(&result, now, "Available", status, reason, "");
     set(&mut result, &["status", "conditions"], conditions);
     let done = updated == wanted && sum("replicas") == wanted && available == wanted;
-    let reason = if done { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
+    let reason = if done {
+        "NewReplicaSetAvailable"
+    } else {
+        "ReplicaSetUpdated"
+    };
     let conditions = with_condition(&result, now, "Progressing", "True", reason, "");
     set(&mut result, &["status", "conditions"], conditions);
     result

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::object::{
-    condition_is, controller_reference, has_ended, is_deleting, items, name_of, namespace_of, set, text, uid_of,
+    condition_is, controller_reference, has_ended, is_deleting, items, name_of, namespace_of, set, text,
+    uid_of,
 };
 use super::selector::selects_pairs;
 use super::{Kind, Turn, View, Write};
@@ -32,7 +33,11 @@ pub(super) fn reconcile(view: &dyn View, turn: &mut Turn) {
 fn write(kind: Kind, service: &Value, mut object: Value, view: &dyn View, turn: &mut Turn) {
     set(&mut object, &["apiVersion"], kind.api_version().into());
     set(&mut object, &["kind"], kind.name().into());
-    set(&mut object, &["metadata", "namespace"], namespace_of(service).into());
+    set(
+        &mut object,
+        &["metadata", "namespace"],
+        namespace_of(service).into(),
+    );
     let old = view
         .list(kind)
         .into_iter()
@@ -130,7 +135,10 @@ fn endpoints(service: &Value, pods: &[&Value]) -> Value {
 }
 
 fn publishes_all(service: &Value) -> bool {
-    service.pointer("/spec/publishNotReadyAddresses").and_then(Value::as_bool).unwrap_or_default()
+    service
+        .pointer("/spec/publishNotReadyAddresses")
+        .and_then(Value::as_bool)
+        .unwrap_or_default()
 }
 
 fn hostname<'a>(service: &Value, pod: &'a Value) -> Option<&'a str> {

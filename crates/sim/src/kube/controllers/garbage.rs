@@ -17,7 +17,10 @@ pub(super) fn reconcile(view: &dyn View, turn: &mut Turn) {
         let owners = items(object, "/metadata/ownerReferences");
         let lost = |owner: &Value| !alive.contains(text(owner, "/uid"));
         if !owners.is_empty() && owners.iter().all(lost) && !is_deleting(object) {
-            turn.writes.push(Write::Delete { target: Target::of(object), grace: None });
+            turn.writes.push(Write::Delete {
+                target: Target::of(object),
+                grace: None,
+            });
         }
         if is_deleting(object) {
             let has = |finalizer: &str| items(object, "/metadata/finalizers").contains(&finalizer.into());
@@ -45,11 +48,15 @@ fn foreground(owner: &Value, all: &[&Value], turn: &mut Turn) {
     for (object, reference) in dependents(owner, all) {
         blocked |= reference.get("blockOwnerDeletion").and_then(Value::as_bool) == Some(true);
         if !is_deleting(object) {
-            turn.writes.push(Write::Delete { target: Target::of(object), grace: None });
+            turn.writes.push(Write::Delete {
+                target: Target::of(object),
+                grace: None,
+            });
         }
     }
     if !blocked {
-        turn.writes.push(Write::Replace(without_finalizer(owner, FOREGROUND)));
+        turn.writes
+            .push(Write::Replace(without_finalizer(owner, FOREGROUND)));
     }
 }
 
@@ -63,7 +70,11 @@ fn orphan(owner: &Value, all: &[&Value], turn: &mut Turn) {
             .filter(|other| *other != reference)
             .cloned()
             .collect();
-        turn.writes.push(Write::Replace(with(object, &["metadata", "ownerReferences"], rest.into())));
+        turn.writes.push(Write::Replace(with(
+            object,
+            &["metadata", "ownerReferences"],
+            rest.into(),
+        )));
     }
     if !bound {
         turn.writes.push(Write::Replace(without_finalizer(owner, ORPHAN)));
@@ -71,7 +82,10 @@ fn orphan(owner: &Value, all: &[&Value], turn: &mut Turn) {
 }
 
 fn without_finalizer(object: &Value, finalizer: &str) -> Value {
-    let rest: Vec<Value> =
-        items(object, "/metadata/finalizers").iter().filter(|one| **one != *finalizer).cloned().collect();
+    let rest: Vec<Value> = items(object, "/metadata/finalizers")
+        .iter()
+        .filter(|one| **one != *finalizer)
+        .cloned()
+        .collect();
     with(object, &["metadata", "finalizers"], rest.into())
 }

@@ -50,7 +50,10 @@ pub fn uid_of(object: &Value) -> &str {
 
 /// The text at a JSON pointer, empty when there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The number at a JSON pointer.
@@ -60,7 +63,10 @@ pub(super) fn number(object: &Value, pointer: &str) -> Option<i64> {
 
 /// The list at a JSON pointer, empty when there is none.
 pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// The time at a JSON pointer.
@@ -74,7 +80,9 @@ pub(super) fn written(at: Timestamp) -> String {
 }
 
 pub(super) fn is_deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some_and(Value::is_string)
+    object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(Value::is_string)
 }
 
 pub(super) fn labels(object: &Value) -> Option<&Map<String, Value>> {
@@ -133,11 +141,17 @@ pub(super) fn share(value: Option<&Value>, whole: i64, round_up: bool) -> Option
     }
     let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
     let exact = percent.checked_mul(whole)?;
-    Some(if round_up { exact.checked_add(99)? / 100 } else { exact / 100 })
+    Some(if round_up {
+        exact.checked_add(99)? / 100
+    } else {
+        exact / 100
+    })
 }
 
 pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    items(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)
+    items(object, "/status/conditions")
+        .iter()
+        .find(|condition| text(condition, "/type") == kind)
 }
 
 pub(super) fn condition_is(object: &Value, kind: &str, status: &str) -> bool {
@@ -162,7 +176,10 @@ pub(super) fn with_condition(
         set(&mut new, &[field], value.into());
     }
     let mut conditions: Vec<Value> = items(object, "/status/conditions").to_vec();
-    match conditions.iter_mut().find(|condition| text(condition, "/type") == kind) {
+    match conditions
+        .iter_mut()
+        .find(|condition| text(condition, "/type") == kind)
+    {
         Some(place) => *place = new,
         None => conditions.push(new),
     }
@@ -179,15 +196,23 @@ pub(super) fn has_ended(pod: &Value) -> bool {
 }
 
 /// Whether a pod was ready for long enough, or when it will have been.
-pub(super) fn available(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> Result<(), Option<Timestamp>> {
+pub(super) fn available(
+    pod: &Value,
+    min_ready_seconds: i64,
+    now: Timestamp,
+) -> Result<(), Option<Timestamp>> {
     if !is_ready(pod) || is_deleting(pod) {
         return Err(None);
     }
     if min_ready_seconds == 0 {
         return Ok(());
     }
-    let since = condition(pod, "Ready").and_then(|ready| time(ready, "/lastTransitionTime")).ok_or(None)?;
-    let at = since.checked_add(SignedDuration::from_secs(min_ready_seconds)).map_err(|_| None)?;
+    let since = condition(pod, "Ready")
+        .and_then(|ready| time(ready, "/lastTransitionTime"))
+        .ok_or(None)?;
+    let at = since
+        .checked_add(SignedDuration::from_secs(min_ready_seconds))
+        .map_err(|_| None)?;
     if at <= now { Ok(()) } else { Err(Some(at)) }
 }
 

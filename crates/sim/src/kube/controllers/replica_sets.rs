@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::object::{
-    Target, available, controller, controller_reference, has_ended, hash, is_controlled_by, is_deleting, is_ready,
+    Target, available, controller_reference, has_ended, hash, is_controlled_by, is_deleting, is_ready,
     name_of, namespace_of, number, set, text, uid_of, with,
 };
-use super::selector::selects;
+use super::selector::adopt;
 use super::{Kind, Turn, View, Write};
 
 pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
@@ -15,7 +15,7 @@ pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
         if is_deleting(owner) {
             continue;
         }
-        adopt(owner, view, turn);
+        adopt(Kind::ReplicaSet, owner, Kind::Pod, view, turn);
         let pods = live_pods(owner, view);
         scale(owner, &pods, view, turn);
         let status = with(owner, &["status"], status(now, owner, &pods, turn));
@@ -31,19 +31,6 @@ fn live_pods<'a>(owner: &Value, view: &'a dyn View) -> Vec<&'a Value> {
         .into_iter()
         .filter(|pod| is_controlled_by(pod, owner) && !is_deleting(pod) && !has_ended(pod))
         .collect()
-}
-
-fn adopt(owner: &Value, view: &dyn View, turn: &mut Turn) {
-    for pod in view.list(Kind::Pod) {
-        let orphan = controller(pod).is_none()
-            && !is_deleting(pod)
-            && namespace_of(pod) == namespace_of(owner)
-            && selects(owner.pointer("/spec/selector"), pod);
-        if orphan {
-            let reference = json!([controller_reference(Kind::ReplicaSet, owner)]);
-            turn.writes.push(Write::Replace(with(pod, &["metadata", "ownerReferences"], reference)));
-        }
-    }
 }
 
 fn scale(owner: &Value, pods: &[&Value], view: &dyn View, turn: &mut Turn) {
@@ -62,16 +49,29 @@ fn scale(owner: &Value, pods: &[&Value], view: &dyn View, turn: &mut Turn) {
     let mut order: Vec<&Value> = pods.to_vec();
     order.sort_by_key(|pod| {
         let age = text(pod, "/metadata/creationTimestamp");
-        (!text(pod, "/spec/nodeName").is_empty(), is_ready(pod), std::cmp::Reverse(age), name_of(pod))
+        (
+            !text(pod, "/spec/nodeName").is_empty(),
+            is_ready(pod),
+            std::cmp::Reverse(age),
+            name_of(pod),
+        )
     });
     for pod in order.into_iter().take(pods.len().saturating_sub(wanted)) {
-        turn.writes.push(Write::Delete { target: Target::of(pod), grace: None });
+        turn.writes.push(Write::Delete {
+            target: Target::of(pod),
+            grace: None,
+        });
     }
 }
 
 fn pod(owner: &Value, name: &str) -> Value {
     let template = owner.pointer("/spec/template");
-    let part = |key: &str| template.and_then(|template| template.get(key)).cloned().unwrap_or_else(|| json!({}));
+    let part = |key: &str| {
+        template
+            .and_then(|template| template.get(key))
+            .cloned()
+            .unwrap_or_else(|| json!({}))
+    };
     let mut pod = json!({
         "apiVersion": Kind::Pod.api_version(),
         "kind": Kind::Pod.name(),
@@ -80,7 +80,11 @@ fn pod(owner: &Value, name: &str) -> Value {
     });
     set(&mut pod, &["metadata", "name"], name.into());
     set(&mut pod, &["metadata", "namespace"], namespace_of(owner).into());
-    set(&mut pod, &["metadata", "ownerReferences"], json!([controller_reference(Kind::ReplicaSet, owner)]));
+    set(
+        &mut pod,
+        &["metadata", "ownerReferences"],
+        json!([controller_reference(Kind::ReplicaSet, owner)]),
+    );
     pod
 }
 

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::object::{controller_reference, hash, is_controlled_by, name_of, namespace_of, number, text, with};
+use super::object::{
+    controller_reference, hash, is_controlled_by, name_of, namespace_of, number, text, with,
+};
 use super::{Kind, Turn, View, Write};
 
 /// The two templates that pods of a set may follow.
@@ -36,14 +38,22 @@ impl Revisions {
             .filter(|revision| is_controlled_by(revision, set))
             .collect();
         history.sort_by_key(|revision| number(revision, "/revision").unwrap_or_default());
-        let last = history.last().and_then(|revision| number(revision, "/revision")).unwrap_or_default();
-        let Some(update) = history.iter().rev().find(|revision| revision.get("data") == Some(&data)) else {
+        let last = history
+            .last()
+            .and_then(|revision| number(revision, "/revision"))
+            .unwrap_or_default();
+        let Some(update) = history
+            .iter()
+            .rev()
+            .find(|revision| revision.get("data") == Some(&data))
+        else {
             turn.writes.push(Write::Create(revision(set, data, last + 1)));
             return None;
         };
         if number(update, "/revision") != Some(last) {
             // Back to an older template: it becomes the newest, as upstream.
-            turn.writes.push(Write::Replace(with(update, &["revision"], json!(last + 1))));
+            turn.writes
+                .push(Write::Replace(with(update, &["revision"], json!(last + 1))));
         }
         let update = name_of(update).to_owned();
         let current = match text(set, "/status/currentRevision") {
@@ -55,14 +65,26 @@ impl Revisions {
             .find(|revision| name_of(revision) == current)
             .and_then(|revision| revision.pointer("/data/spec/template").cloned())
             .unwrap_or_else(|| template.clone());
-        Some(Self { current, update, current_template, update_template: template })
+        Some(Self {
+            current,
+            update,
+            current_template,
+            update_template: template,
+        })
     }
 }
 
 fn revision(set: &Value, data: Value, number: i64) -> Value {
     let name = format!("{}-{}", name_of(set), hash(&data, 0));
-    let mut labels = set.pointer("/spec/template/metadata/labels").cloned().unwrap_or_else(|| json!({}));
-    super::object::set(&mut labels, &["controller.kubernetes.io/hash"], hash(&data, 0).into());
+    let mut labels = set
+        .pointer("/spec/template/metadata/labels")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
+    super::object::set(
+        &mut labels,
+        &["controller.kubernetes.io/hash"],
+        hash(&data, 0).into(),
+    );
     json!({
         "apiVersion": Kind::ControllerRevision.api_version(),
         "kind": Kind::ControllerRevision.name(),

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::nodes::tolerates;
 use super::object::{
-    Target, condition, condition_is, controller, has_ended, is_deleting, items, labels, name_of, namespace_of, text, with,
-    with_condition,
+    Target, condition, condition_is, controller, has_ended, is_deleting, items, labels, name_of,
+    namespace_of, text, with, with_condition,
 };
 use super::selector::selects;
 use super::{Kind, Turn, View, Write};
@@ -27,13 +27,20 @@ pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
         match choose(pod, &nodes, &placed, view) {
             Ok(node) => {
                 placed.push((node, pod));
-                turn.writes.push(Write::Bind { pod: Target::of(pod), node: node.to_owned() });
+                turn.writes.push(Write::Bind {
+                    pod: Target::of(pod),
+                    node: node.to_owned(),
+                });
             }
             Err(why) => {
                 let old = condition(pod, "PodScheduled").map(|old| text(old, "/message"));
                 if old != Some(why.as_str()) {
                     let conditions = with_condition(pod, now, "PodScheduled", "False", "Unschedulable", &why);
-                    turn.writes.push(Write::ReplaceStatus(with(pod, &["status", "conditions"], conditions)));
+                    turn.writes.push(Write::ReplaceStatus(with(
+                        pod,
+                        &["status", "conditions"],
+                        conditions,
+                    )));
                 }
             }
         }
@@ -47,7 +54,9 @@ fn choose<'a>(
     view: &dyn View,
 ) -> Result<&'a str, String> {
     if let Some(claim) = unbound_claim(pod, view) {
-        return Err(format!("pod has unbound immediate PersistentVolumeClaims: {claim}"));
+        return Err(format!(
+            "pod has unbound immediate PersistentVolumeClaims: {claim}"
+        ));
     }
     let mut reasons: Vec<&str> = Vec::new();
     let mut fitting: Vec<&'a str> = Vec::new();
@@ -59,17 +68,23 @@ fn choose<'a>(
     }
     let siblings = |node: &str| {
         let same = |other: &Value| controller(other).is_some() && controller(other) == controller(pod);
-        placed.iter().filter(|(place, other)| *place == node && same(other)).count()
+        placed
+            .iter()
+            .filter(|(place, other)| *place == node && same(other))
+            .count()
     };
     let all = |node: &str| placed.iter().filter(|(place, _)| *place == node).count();
-    fitting.into_iter().min_by_key(|node| (siblings(node), all(node), *node)).ok_or_else(|| {
-        reasons.sort_unstable();
-        let mut counted: Vec<String> = Vec::new();
-        for group in reasons.chunk_by(|a, b| a == b) {
-            counted.extend(group.first().map(|reason| format!("{} {reason}", group.len())));
-        }
-        format!("0/{} nodes are available: {}.", nodes.len(), counted.join(", "))
-    })
+    fitting
+        .into_iter()
+        .min_by_key(|node| (siblings(node), all(node), *node))
+        .ok_or_else(|| {
+            reasons.sort_unstable();
+            let mut counted: Vec<String> = Vec::new();
+            for group in reasons.chunk_by(|a, b| a == b) {
+                counted.extend(group.first().map(|reason| format!("{} {reason}", group.len())));
+            }
+            format!("0/{} nodes are available: {}.", nodes.len(), counted.join(", "))
+        })
 }
 
 fn unbound_claim<'a>(pod: &'a Value, view: &dyn View) -> Option<&'a str> {
@@ -104,7 +119,10 @@ fn objection(pod: &Value, node: &Value, placed: &[(&str, &Value)]) -> Option<&'s
         return Some("node(s) were not ready");
     }
     let none = serde_json::Map::new();
-    let wanted = pod.pointer("/spec/nodeSelector").and_then(Value::as_object).unwrap_or(&none);
+    let wanted = pod
+        .pointer("/spec/nodeSelector")
+        .and_then(Value::as_object)
+        .unwrap_or(&none);
     let labelled = labels(node).unwrap_or(&none);
     if wanted.iter().any(|(key, value)| labelled.get(key) != Some(value)) {
         return Some("node(s) didn't match Pod's node affinity/selector");

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::object::{
-    Target, available, controller, controller_reference, has_ended, is_controlled_by, is_deleting, is_ready, items,
+    Target, available, controller_reference, has_ended, is_controlled_by, is_deleting, is_ready, items,
     labels, name_of, namespace_of, number, set, text, with,
 };
 use super::revisions::Revisions;
-use super::selector::selects;
+use super::selector::adopt;
 use super::{Kind, Turn, View, Write};
 
 const REVISION_LABEL: &str = "controller-revision-hash";
@@ -22,7 +22,9 @@ const REVISION_LABEL: &str = "controller-revision-hash";
 pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
     for set in view.list(Kind::StatefulSet) {
         if !is_deleting(set) {
-            adopt(set, view, turn);
+            // What a set of this name left behind that was deleted alone.
+            adopt(Kind::StatefulSet, set, Kind::ControllerRevision, view, turn);
+            adopt(Kind::StatefulSet, set, Kind::Pod, view, turn);
             if let Some(revisions) = Revisions::of(set, view, turn) {
                 Set::new(now, set, view, revisions).reconcile(view, turn);
             }
@@ -30,23 +32,12 @@ pub(super) fn reconcile(now: Timestamp, view: &dyn View, turn: &mut Turn) {
     }
 }
 
-/// Pods left behind by a set that was deleted without them.
-fn adopt(set: &Value, view: &dyn View, turn: &mut Turn) {
-    for pod in view.list(Kind::Pod) {
-        let orphan = controller(pod).is_none()
-            && !is_deleting(pod)
-            && namespace_of(pod) == namespace_of(set)
-            && ordinal_of(set, pod).is_some()
-            && selects(set.pointer("/spec/selector"), pod);
-        if orphan {
-            let owner = json!([controller_reference(Kind::StatefulSet, set)]);
-            turn.writes.push(Write::Replace(with(pod, &["metadata", "ownerReferences"], owner)));
-        }
-    }
-}
-
 fn ordinal_of(set: &Value, pod: &Value) -> Option<i64> {
-    name_of(pod).strip_prefix(name_of(set))?.strip_prefix('-')?.parse().ok()
+    name_of(pod)
+        .strip_prefix(name_of(set))?
+        .strip_prefix('-')?
+        .parse()
+        .ok()
 }
 
 struct Set<'a> {
@@ -85,7 +76,10 @@ impl<'a> Set<'a> {
             turn.writes.push(Write::ReplaceStatus(status));
         }
         // Each step may end the turn: what follows it waits.
-        let _ = self.fill(view, turn).and_then(|()| self.shrink(turn)).and_then(|()| self.update(turn));
+        let _ = self
+            .fill(view, turn)
+            .and_then(|()| self.shrink(turn))
+            .and_then(|()| self.update(turn));
     }
 
     fn fill(&self, view: &dyn View, turn: &mut Turn) -> Option<()> {
@@ -95,6 +89,10 @@ impl<'a> Set<'a> {
                 self.wait_if_ordered()?;
                 continue;
             };
+            if text(pod, "/spec/nodeName").is_empty() {
+                // Its claim may have been deleted before it was used.
+                self.claim(ordinal, view, turn);
+            }
             if has_ended(pod) && !is_deleting(pod) {
                 delete(pod, turn);
                 self.wait_if_ordered()?;
@@ -107,7 +105,12 @@ impl<'a> Set<'a> {
 
     fn shrink(&self, turn: &mut Turn) -> Option<()> {
         let first_unhealthy = self.pods.values().find(|pod| !is_ready(pod) || is_deleting(pod));
-        for (ordinal, pod) in self.pods.iter().rev().filter(|(ordinal, _)| !self.wanted.contains(ordinal)) {
+        for (ordinal, pod) in self
+            .pods
+            .iter()
+            .rev()
+            .filter(|(ordinal, _)| !self.wanted.contains(ordinal))
+        {
             if is_deleting(pod) {
                 self.wait_if_ordered()?;
                 continue;
@@ -128,7 +131,12 @@ impl<'a> Set<'a> {
             return None;
         }
         let from = self.wanted.start + self.partition();
-        for (_, pod) in self.pods.range(self.wanted.clone()).rev().filter(|(ordinal, _)| **ordinal >= from) {
+        for (_, pod) in self
+            .pods
+            .range(self.wanted.clone())
+            .rev()
+            .filter(|(ordinal, _)| **ordinal >= from)
+        {
             if is_deleting(pod) {
                 return None;
             }
@@ -161,21 +169,37 @@ impl<'a> Set<'a> {
     }
 
     fn revision_of<'p>(&self, pod: &'p Value) -> &'p str {
-        labels(pod).and_then(|labels| labels.get(REVISION_LABEL)).and_then(Value::as_str).unwrap_or_default()
+        labels(pod)
+            .and_then(|labels| labels.get(REVISION_LABEL))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     fn create(&self, ordinal: i64, view: &dyn View, turn: &mut Turn) {
+        if self.claim(ordinal, view, turn).is_some() {
+            turn.writes.push(Write::Create(self.pod(ordinal)));
+        }
+    }
+
+    /// Make the claims of a pod that are missing. `None`: not now.
+    fn claim(&self, ordinal: i64, view: &dyn View, turn: &mut Turn) -> Option<()> {
         let claims = self.claims(ordinal);
         let known = view.list(Kind::PersistentVolumeClaim);
         let same = |a: &Value, b: &Value| name_of(a) == name_of(b) && namespace_of(a) == namespace_of(b);
         // A claim that is being deleted would take the new pod's data with it.
-        if known.iter().any(|old| is_deleting(old) && claims.iter().any(|new| same(old, new))) {
-            return;
+        if known
+            .iter()
+            .any(|old| is_deleting(old) && claims.iter().any(|new| same(old, new)))
+        {
+            return None;
         }
-        for claim in claims.iter().filter(|claim| !known.iter().any(|old| same(old, claim))) {
+        for claim in claims
+            .iter()
+            .filter(|claim| !known.iter().any(|old| same(old, claim)))
+        {
             turn.writes.push(Write::Create(claim.clone()));
         }
-        turn.writes.push(Write::Create(self.pod(ordinal)));
+        Some(())
     }
 
     fn claims(&self, ordinal: i64) -> Vec<Value> {
@@ -184,14 +208,29 @@ impl<'a> Set<'a> {
             .iter()
             .map(|template| {
                 let mut claim = template.clone();
-                let labels = self.set.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+                let labels = self
+                    .set
+                    .pointer("/spec/selector/matchLabels")
+                    .and_then(Value::as_object);
                 for (key, value) in labels.into_iter().flatten() {
                     set(&mut claim, &["metadata", "labels", key], value.clone());
                 }
-                set(&mut claim, &["apiVersion"], Kind::PersistentVolumeClaim.api_version().into());
+                set(
+                    &mut claim,
+                    &["apiVersion"],
+                    Kind::PersistentVolumeClaim.api_version().into(),
+                );
                 set(&mut claim, &["kind"], Kind::PersistentVolumeClaim.name().into());
-                set(&mut claim, &["metadata", "name"], format!("{}-{name}-{ordinal}", name_of(template)).into());
-                set(&mut claim, &["metadata", "namespace"], namespace_of(self.set).into());
+                set(
+                    &mut claim,
+                    &["metadata", "name"],
+                    format!("{}-{name}-{ordinal}", name_of(template)).into(),
+                );
+                set(
+                    &mut claim,
+                    &["metadata", "namespace"],
+                    namespace_of(self.set).into(),
+                );
                 claim
             })
             .collect()
@@ -200,7 +239,11 @@ impl<'a> Set<'a> {
     fn pod(&self, ordinal: i64) -> Value {
         let rolling = text(self.set, "/spec/updateStrategy/type") != "OnDelete";
         let old = rolling && ordinal < self.wanted.start + self.partition();
-        let revision = if old { &self.revisions.current } else { &self.revisions.update };
+        let revision = if old {
+            &self.revisions.current
+        } else {
+            &self.revisions.update
+        };
         let template = self.revisions.template(revision);
         let name = format!("{}-{ordinal}", name_of(self.set));
         let mut pod = json!({
@@ -213,9 +256,18 @@ impl<'a> Set<'a> {
             (&["metadata", "name"][..], json!(name)),
             (&["metadata", "namespace"], namespace_of(self.set).into()),
             (&["metadata", "labels", REVISION_LABEL], json!(revision)),
-            (&["metadata", "labels", "statefulset.kubernetes.io/pod-name"], json!(name)),
-            (&["metadata", "labels", "apps.kubernetes.io/pod-index"], ordinal.to_string().into()),
-            (&["metadata", "ownerReferences"], json!([controller_reference(Kind::StatefulSet, self.set)])),
+            (
+                &["metadata", "labels", "statefulset.kubernetes.io/pod-name"],
+                json!(name),
+            ),
+            (
+                &["metadata", "labels", "apps.kubernetes.io/pod-index"],
+                ordinal.to_string().into(),
+            ),
+            (
+                &["metadata", "ownerReferences"],
+                json!([controller_reference(Kind::StatefulSet, self.set)]),
+            ),
             (&["spec", "hostname"], json!(name)),
             (&["spec", "subdomain"], text(self.set, "/spec/serviceName").into()),
             (&["spec", "volumes"], self.volumes(template, ordinal)),
@@ -228,9 +280,16 @@ impl<'a> Set<'a> {
     /// The template's volumes, those of the same name replaced by the claims.
     fn volumes(&self, template: &Value, ordinal: i64) -> Value {
         let templates = items(self.set, "/spec/volumeClaimTemplates");
-        let claimed = |volume: &Value| templates.iter().any(|claim| name_of(claim) == text(volume, "/name"));
-        let mut volumes: Vec<Value> =
-            items(template, "/spec/volumes").iter().filter(|volume| !claimed(volume)).cloned().collect();
+        let claimed = |volume: &Value| {
+            templates
+                .iter()
+                .any(|claim| name_of(claim) == text(volume, "/name"))
+        };
+        let mut volumes: Vec<Value> = items(template, "/spec/volumes")
+            .iter()
+            .filter(|volume| !claimed(volume))
+            .cloned()
+            .collect();
         volumes.extend(templates.iter().map(|claim| {
             let claim_name = format!("{}-{}-{ordinal}", name_of(claim), name_of(self.set));
             json!({ "name": name_of(claim), "persistentVolumeClaim": { "claimName": claim_name } })
@@ -272,5 +331,8 @@ impl<'a> Set<'a> {
 }
 
 fn delete(pod: &Value, turn: &mut Turn) {
-    turn.writes.push(Write::Delete { target: Target::of(pod), grace: None });
+    turn.writes.push(Write::Delete {
+        target: Target::of(pod),
+        grace: None,
+    });
 }

@@ -40,12 +40,23 @@ impl Write {
     /// The request that does it. `None` if the kind is no longer served.
     pub fn request(&self, store: &Store) -> Option<ApiRequest> {
         let (method, object, last, body) = match self {
-            Self::Create(object) => (Method::Post, Target { name: String::new(), ..Target::of(object) }, "", object.clone()),
+            Self::Create(object) => (
+                Method::Post,
+                Target {
+                    name: String::new(),
+                    ..Target::of(object)
+                },
+                "",
+                object.clone(),
+            ),
             Self::Replace(object) => (Method::Put, Target::of(object), "", object.clone()),
             Self::ReplaceStatus(object) => (Method::Put, Target::of(object), "/status", object.clone()),
-            Self::Bind { pod, node } => {
-                (Method::Post, pod.clone(), "/binding", json!({ "target": { "kind": "Node", "name": node } }))
-            }
+            Self::Bind { pod, node } => (
+                Method::Post,
+                pod.clone(),
+                "/binding",
+                json!({ "target": { "kind": "Node", "name": node } }),
+            ),
             Self::Delete { target, grace } => {
                 let mut options = json!({ "preconditions": { "uid": target.uid } });
                 if let Some(grace) = grace {
@@ -54,12 +65,26 @@ impl Write {
                 (Method::Delete, target.clone(), "", options)
             }
         };
-        let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+        let (group, version) = object
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &object.api_version));
         let info = store.kinds.info(store.kinds.by_kind(group, &object.kind)?)?;
-        let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
-        let namespace =
-            if info.namespaced { format!("/namespaces/{}", object.namespace) } else { String::new() };
-        let name = if object.name.is_empty() { String::new() } else { format!("/{}", object.name) };
+        let root = if group.is_empty() {
+            "/api".to_owned()
+        } else {
+            format!("/apis/{group}")
+        };
+        let namespace = if info.namespaced {
+            format!("/namespaces/{}", object.namespace)
+        } else {
+            String::new()
+        };
+        let name = if object.name.is_empty() {
+            String::new()
+        } else {
+            format!("/{}", object.name)
+        };
         Some(ApiRequest {
             method,
             path: format!("{root}/{version}{namespace}/{}{name}{last}", info.plural),
