@@ -82,10 +82,6 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
-    pub(crate) fn unauthorized() -> Self {
-        Self::new(401, "Unauthorized", "Unauthorized")
-    }
-
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(403, "Forbidden", message)
     }
@@ -143,11 +139,6 @@ impl Failure {
 
     pub(crate) fn unsupported_media(message: impl Into<String>) -> Self {
         Self::new(415, "UnsupportedMediaType", message)
-    }
-
-    pub(crate) fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json";
-        Self::new(406, "NotAcceptable", message)
     }
 
     pub(crate) fn invalid(info: &KindInfo, name: &str, causes: &[Cause]) -> Self {

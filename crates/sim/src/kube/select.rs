@@ -45,14 +45,6 @@ impl Selector {
                 (found == *wanted) == *equal
             })
     }
-
-    /// A `metadata.name` that is demanded: the one object a watch is for.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|(pointer, _, equal)| pointer == "/metadata/name" && *equal)
-            .map(|(_, value, _)| value.as_str())
-    }
 }
 
 fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
