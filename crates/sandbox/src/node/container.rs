@@ -165,7 +165,9 @@ impl Container {
     }
 
     pub(super) fn not_started(&mut self, now: Timestamp, reason: &'static str, message: String, times: BackOff) {
+        let again = !self.pause.is_zero();
         let pause = self.longer_pause(times);
+        let reason = if reason == "ErrImagePull" && again { "ImagePullBackOff" } else { reason };
         self.state = State::Waiting { reason, message, until: Some(now + pause) };
     }
 

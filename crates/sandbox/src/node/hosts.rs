@@ -18,7 +18,7 @@ use super::spec::{items, text};
 pub const VARIABLE: &str = "MAINSTAY_HOSTS";
 
 /// The file for one namespace.
-pub fn render(view: &dyn View, namespace: &str) -> String {
+pub(super) fn render(view: &dyn View, namespace: &str) -> String {
     let mut lines = BTreeSet::new();
     for slice in view.list(Kind::EndpointSlice) {
         let service = slice

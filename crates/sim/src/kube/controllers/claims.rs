@@ -107,7 +107,9 @@ fn volume_for(settings: &Settings, claim: &Value, name: &str) -> Value {
 fn release(claim: &Value, view: &dyn View, turn: &mut Turn) {
     let finalizers = items(claim, "/metadata/finalizers");
     let used = view.list(Kind::Pod).into_iter().any(|pod| {
-        namespace_of(pod) == namespace_of(claim)
+        // A pod that has no node yet does not use it: nobody lets it start.
+        !text(pod, "/spec/nodeName").is_empty()
+            && namespace_of(pod) == namespace_of(claim)
             && items(pod, "/spec/volumes")
                 .iter()
                 .any(|volume| text(volume, "/persistentVolumeClaim/claimName") == name_of(claim))

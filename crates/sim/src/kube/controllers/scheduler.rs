@@ -98,6 +98,7 @@ fn unbound_claim<'a>(pod: &'a Value, view: &dyn View) -> Option<&'a str> {
                 name_of(claim) == *name
                     && namespace_of(claim) == namespace_of(pod)
                     && text(claim, "/status/phase") == "Bound"
+                    && !is_deleting(claim)
             })
         })
 }

@@ -1,0 +1,4 @@
+//! Pods as real processes, over the real store.
+
+mod bed;
+mod life;
