@@ -115,7 +115,7 @@ impl BackOff {
 /// When preparing failed, it is tried again after this.
 const PREPARE_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 /// What is left for SIGTERM when preStop used up the grace, as upstream.
-const LAST_WORDS: SignedDuration = SignedDuration::from_secs(2);
+pub(super) const LAST_WORDS: SignedDuration = SignedDuration::from_secs(2);
 
 /// A pod on its node.
 #[derive(Debug, Clone)]

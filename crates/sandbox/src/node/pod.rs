@@ -167,7 +167,7 @@ impl PodRun {
 
     /// Bring all volumes in line with the API.
     fn prepare(&mut self) -> Result<(), String> {
-        self.renew_token();
+        let renewed = self.renew_token();
         let root = self.folder.join("root");
         std::fs::create_dir_all(&root).map_err(|error| error.to_string())?;
         let volumes = items(&self.object, "/spec/volumes").to_vec();
@@ -181,7 +181,7 @@ impl PodRun {
             let folder = place(folder, &content).map_err(|error| format!("volume {name:?}: {error}"))?;
             self.placed.insert(name, (content, folder));
         }
-        self.write_account().map_err(|error| error.to_string())
+        if renewed { self.write_account().map_err(|error| error.to_string()) } else { Ok(()) }
     }
 
     fn asked<T>(&self, then: impl FnOnce(&Asked<'_>) -> T) -> T {
@@ -205,10 +205,11 @@ impl PodRun {
         }
     }
 
-    fn renew_token(&mut self) {
+    /// Says whether there is a new one to be written.
+    fn renew_token(&mut self) -> bool {
         let now = self.machine.now();
         if now < self.token.1 || self.deleting.is_some() {
-            return;
+            return false;
         }
         let (namespace, account) = (namespace_of(&self.object), text(&self.object, "/spec/serviceAccountName"));
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
@@ -217,6 +218,7 @@ impl PodRun {
         if let Ok(answer) = self.machine.post(path, &body) {
             self.token = (text(&answer, "/status/token").to_owned(), now + TOKEN_LIFE / 2);
         }
+        true
     }
 
     fn write_account(&self) -> std::io::Result<()> {

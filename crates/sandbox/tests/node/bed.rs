@@ -8,10 +8,11 @@ use anyhow::{Context, Result, bail};
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, AttachParams, LogParams, Patch, PatchParams, PostParams};
 use sandbox::kube::Kubernetes;
 use sandbox::node::{BackOff, Config, Images, Nodes, Party};
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 /// The machine is shared and slow at times; nothing here should need it.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -35,7 +36,17 @@ impl Bed {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Result<Self> {
+        Self::on(Kubernetes::new(7), change)
+    }
+
+    /// With the API on a port.
+    pub(crate) async fn listening() -> Result<Self> {
         let kubernetes = Kubernetes::new(7);
+        let listening = kubernetes.listen(([127, 0, 0, 1], 0).into()).await?;
+        Self::on(kubernetes, |config| config.api = Some(listening))
+    }
+
+    fn on(kubernetes: Kubernetes, change: impl FnOnce(&mut Config)) -> Result<Self> {
         let folder = folder();
         let images = Images::new().with("busybox:*", "/bin/sh", &[]).with(
             "helper",
@@ -135,10 +146,40 @@ impl Bed {
         .await
     }
 
+    /// Output, errors and exit code of a command in a pod.
+    pub(crate) async fn exec(&self, pod: &str, command: &[&str], input: &str) -> Result<(String, String, i32)> {
+        let params = AttachParams::default().stdin(!input.is_empty()).stdout(true).stderr(true);
+        let mut process = self.pods().exec(pod, command.iter().copied(), &params).await?;
+        if let Some(mut stdin) = process.stdin() {
+            stdin.write_all(input.as_bytes()).await?;
+            stdin.shutdown().await?;
+        }
+        let status = process.take_status().context("a status")?;
+        // Together: the pipes are small.
+        let (out, err) = tokio::try_join!(read_all(process.stdout()), read_all(process.stderr()))?;
+        let status = serde_json::to_value(status.await)?;
+        let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let code = causes.iter().find(|cause| cause["reason"] == "ExitCode");
+        let code = code.and_then(|cause| cause["message"].as_str()?.parse().ok());
+        Ok((out, err, code.unwrap_or_default()))
+    }
+
+    pub(crate) async fn log(&self, pod: &str, previous: bool) -> Result<String> {
+        Ok(self.pods().logs(pod, &LogParams { previous, ..LogParams::default() }).await?)
+    }
+
     pub(crate) fn data(&self, claim: &str, file: &str) -> Result<String> {
         let folder = self.nodes.volume("default", claim).context("the claim has no folder")?;
         std::fs::read_to_string(folder.join(file)).with_context(|| format!("{claim}/{file}"))
     }
+}
+
+async fn read_all(from: Option<impl AsyncRead + Unpin>) -> Result<String> {
+    let mut text = String::new();
+    if let Some(mut from) = from {
+        from.read_to_string(&mut text).await?;
+    }
+    Ok(text)
 }
 
 pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) -> Result<()> {

@@ -7,6 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::Kind;
+pub(super) use crate::kube::meta::is_deleting;
+use crate::kube::value::put;
+pub(super) use crate::kube::value::{int as number, items, text};
 
 /// One stored object, and no later one of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,27 +51,6 @@ pub fn uid_of(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// The text at a JSON pointer, empty when there is none.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// The number at a JSON pointer.
-pub(super) fn number(object: &Value, pointer: &str) -> Option<i64> {
-    object.pointer(pointer).and_then(Value::as_i64)
-}
-
-/// The list at a JSON pointer, empty when there is none.
-pub(super) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
 /// The time at a JSON pointer.
 pub(super) fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
     text(object, pointer).parse().ok()
@@ -76,13 +58,7 @@ pub(super) fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
 
 /// How Kubernetes writes a time in a status: whole seconds, UTC.
 pub(super) fn written(at: Timestamp) -> String {
-    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
-}
-
-pub(super) fn is_deleting(object: &Value) -> bool {
-    object
-        .pointer("/metadata/deletionTimestamp")
-        .is_some_and(Value::is_string)
+    format!("{at:.0}")
 }
 
 pub(super) fn labels(object: &Value) -> Option<&Map<String, Value>> {
@@ -121,16 +97,7 @@ pub(super) fn with(object: &Value, path: &[&str], value: Value) -> Value {
 
 /// Change one value; objects on the way are made.
 pub(super) fn set(object: &mut Value, path: &[&str], value: Value) {
-    let Some((first, rest)) = path.split_first() else {
-        *object = value;
-        return;
-    };
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
-    }
-    if let Some(map) = object.as_object_mut() {
-        set(map.entry((*first).to_owned()).or_insert(Value::Null), rest, value);
-    }
+    put(object, path, value);
 }
 
 /// A number, or a percentage of `whole`.
