@@ -42,7 +42,15 @@ impl Agent {
         let host = machine.network.join(Party::Other(format!("node {name}"))).front;
         let mut changes = machine.kubernetes.changes();
         let next_heartbeat = machine.now();
-        let mut agent = Self { name, machine, host, pods: BTreeMap::new(), events, heartbeat, next_heartbeat };
+        let mut agent = Self {
+            name,
+            machine,
+            host,
+            pods: BTreeMap::new(),
+            events,
+            heartbeat,
+            next_heartbeat,
+        };
         loop {
             if mode.borrow_and_update().is_some() {
                 // Nothing is seen, said or done. What ends meanwhile waits in the channel.
@@ -69,7 +77,10 @@ impl Agent {
 
     fn until_deadline(&self) -> Duration {
         let pods = self.pods.values().filter_map(PodRun::deadline);
-        let next = pods.chain([self.next_heartbeat]).min().unwrap_or(self.next_heartbeat);
+        let next = pods
+            .chain([self.next_heartbeat])
+            .min()
+            .unwrap_or(self.next_heartbeat);
         // A little late rather than a little early: an early look finds nothing and comes again at once.
         let wait = next.duration_since(self.machine.now()) + SignedDuration::from_millis(1);
         Duration::try_from(wait).unwrap_or_default()
@@ -109,7 +120,12 @@ impl Agent {
         for (uid, object) in mine {
             let over = matches!(text(&object, "/status/phase"), "Succeeded" | "Failed");
             if !self.pods.contains_key(&uid) && !over {
-                let mut pod = PodRun::new(Arc::clone(&self.machine), self.events.clone(), object.clone(), self.host);
+                let mut pod = PodRun::new(
+                    Arc::clone(&self.machine),
+                    self.events.clone(),
+                    object.clone(),
+                    self.host,
+                );
                 pod.seen(Some(&object));
                 self.pods.insert(uid, pod);
             }
@@ -124,7 +140,10 @@ impl Agent {
             return;
         }
         self.next_heartbeat = now + self.heartbeat;
-        let lease = self.machine.kubernetes.with_store(|store| store.get(Stored::LEASE, LEASES, &self.name).cloned());
+        let lease = self
+            .machine
+            .kubernetes
+            .with_store(|store| store.get(Stored::LEASE, LEASES, &self.name).cloned());
         let write = match lease {
             Some(mut lease) => {
                 if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
@@ -145,7 +164,10 @@ impl Agent {
 
     /// Register, or say that the node is there again.
     fn say_ready(&self) {
-        let node = self.machine.kubernetes.with_store(|store| store.get(Stored::NODE, "", &self.name).cloned());
+        let node = self
+            .machine
+            .kubernetes
+            .with_store(|store| store.get(Stored::NODE, "", &self.name).cloned());
         let ready = json!({
             "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "the node agent is running",
             "lastHeartbeatTime": written(self.machine.now()), "lastTransitionTime": written(self.machine.now()),

@@ -22,7 +22,10 @@ impl Exit {
 
     /// The end by a signal.
     pub fn signal(signal: i32) -> Self {
-        Self { code: 128 + signal, signal: Some(signal) }
+        Self {
+            code: 128 + signal,
+            signal: Some(signal),
+        }
     }
 }
 
@@ -77,7 +80,11 @@ pub(super) struct Run {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    Waiting { reason: &'static str, message: String, until: Option<Timestamp> },
+    Waiting {
+        reason: &'static str,
+        message: String,
+        until: Option<Timestamp>,
+    },
     Starting,
     Running(Run),
     Ended(Ended),
@@ -95,8 +102,18 @@ pub(super) struct Container {
 
 impl Container {
     pub(super) fn new(spec: ContainerSpec) -> Self {
-        let state = State::Waiting { reason: "ContainerCreating", message: String::new(), until: None };
-        Self { spec, state, attempts: 0, last: None, pause: SignedDuration::ZERO }
+        let state = State::Waiting {
+            reason: "ContainerCreating",
+            message: String::new(),
+            until: None,
+        };
+        Self {
+            spec,
+            state,
+            attempts: 0,
+            last: None,
+            pause: SignedDuration::ZERO,
+        }
     }
 
     pub(super) fn id(&self) -> Option<&ContainerId> {
@@ -147,7 +164,10 @@ impl Container {
     pub(super) fn start_if_due(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         if matches!(&self.state, State::Waiting { until, .. } if until.is_none_or(|until| until <= now)) {
             self.state = State::Starting;
-            actions.push(Action::Start { container: self.spec.name.clone(), attempt: self.attempts });
+            actions.push(Action::Start {
+                container: self.spec.name.clone(),
+                attempt: self.attempts,
+            });
         }
     }
 
@@ -161,24 +181,52 @@ impl Container {
             failures: 0,
             passed: false,
         });
-        self.state = State::Running(Run { id, since: now, probes: probes.collect(), stop: None });
+        self.state = State::Running(Run {
+            id,
+            since: now,
+            probes: probes.collect(),
+            stop: None,
+        });
     }
 
-    pub(super) fn not_started(&mut self, now: Timestamp, reason: &'static str, message: String, times: BackOff) {
+    pub(super) fn not_started(
+        &mut self,
+        now: Timestamp,
+        reason: &'static str,
+        message: String,
+        times: BackOff,
+    ) {
         let again = !self.pause.is_zero();
         let pause = self.longer_pause(times);
-        let reason = if reason == "ErrImagePull" && again { "ImagePullBackOff" } else { reason };
-        self.state = State::Waiting { reason, message, until: Some(now + pause) };
+        let reason = if reason == "ErrImagePull" && again {
+            "ImagePullBackOff"
+        } else {
+            reason
+        };
+        self.state = State::Waiting {
+            reason,
+            message,
+            until: Some(now + pause),
+        };
     }
 
     fn longer_pause(&mut self, times: BackOff) -> SignedDuration {
-        self.pause = if self.pause.is_zero() { times.first } else { (self.pause * 2).min(times.longest) };
+        self.pause = if self.pause.is_zero() {
+            times.first
+        } else {
+            (self.pause * 2).min(times.longest)
+        };
         self.pause
     }
 
     pub(super) fn ended(&mut self, now: Timestamp, exit: Exit) {
         if let State::Running(run) = &self.state {
-            let ended = Ended { id: run.id.clone(), exit, started: run.since, finished: now };
+            let ended = Ended {
+                id: run.id.clone(),
+                exit,
+                started: run.since,
+                finished: now,
+            };
             self.state = State::Ended(ended);
         }
     }
@@ -192,29 +240,53 @@ impl Container {
         }
         let first = self.last.is_none();
         self.last = Some(ended);
-        let pause = if first { SignedDuration::ZERO } else { self.longer_pause(times) };
-        let message = format!("back-off {}s restarting failed container={}", pause.as_secs(), self.spec.name);
-        self.state = State::Waiting { reason: "CrashLoopBackOff", message, until: Some(now + pause) };
+        let pause = if first {
+            SignedDuration::ZERO
+        } else {
+            self.longer_pause(times)
+        };
+        let message = format!(
+            "back-off {}s restarting failed container={}",
+            pause.as_secs(),
+            self.spec.name
+        );
+        self.state = State::Waiting {
+            reason: "CrashLoopBackOff",
+            message,
+            until: Some(now + pause),
+        };
     }
 
     /// Begin to stop, or bring the deadline of a stop forward.
     pub(super) fn stop(&mut self, now: Timestamp, deadline: Timestamp) {
-        let State::Running(run) = &mut self.state else { return };
+        let State::Running(run) = &mut self.state else {
+            return;
+        };
         match &mut run.stop {
             Some(stop) => stop.deadline = stop.deadline.min(deadline),
             None => {
                 let hook = self.spec.pre_stop && deadline > now;
                 let stage = if hook { Stage::PreStop } else { Stage::Terminated };
-                run.stop = Some(Stop { deadline, stage, told: false });
+                run.stop = Some(Stop {
+                    deadline,
+                    stage,
+                    told: false,
+                });
             }
         }
     }
 
     pub(super) fn pre_stopped(&mut self, now: Timestamp, last_words: SignedDuration) {
-        let State::Running(Run { stop: Some(stop), .. }) = &mut self.state else { return };
+        let State::Running(Run { stop: Some(stop), .. }) = &mut self.state else {
+            return;
+        };
         if stop.stage == Stage::PreStop {
             let deadline = stop.deadline.max(now + last_words);
-            *stop = Stop { deadline, stage: Stage::Terminated, told: false };
+            *stop = Stop {
+                deadline,
+                stage: Stage::Terminated,
+                told: false,
+            };
         }
     }
 
@@ -225,12 +297,19 @@ impl Container {
         result: Result<(), String>,
         grace: SignedDuration,
     ) {
-        let State::Running(run) = &mut self.state else { return };
-        let Some(probe) = run.probes.iter_mut().find(|probe| probe.kind == kind) else { return };
+        let State::Running(run) = &mut self.state else {
+            return;
+        };
+        let Some(probe) = run.probes.iter_mut().find(|probe| probe.kind == kind) else {
+            return;
+        };
         probe.next = Some(now + probe.times.period);
         let failed = result.is_err();
-        (probe.successes, probe.failures) =
-            if failed { (0, probe.failures + 1) } else { (probe.successes + 1, 0) };
+        (probe.successes, probe.failures) = if failed {
+            (0, probe.failures + 1)
+        } else {
+            (probe.successes + 1, 0)
+        };
         if probe.successes >= probe.times.successes {
             probe.passed = true;
         }
@@ -245,7 +324,9 @@ impl Container {
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match &self.state {
             State::Waiting { until, .. } => *until,
-            State::Running(Run { stop: Some(stop), .. }) if stop.stage != Stage::Killed => Some(stop.deadline),
+            State::Running(Run { stop: Some(stop), .. }) if stop.stage != Stage::Killed => {
+                Some(stop.deadline)
+            }
             State::Running(Run { stop: None, .. }) => {
                 self.probes_to_ask().filter_map(|probe| probe.next).min()
             }
@@ -260,13 +341,17 @@ impl Container {
             State::Running(run) => run.probes.as_slice(),
             State::Waiting { .. } | State::Starting | State::Ended(_) => &[],
         };
-        probes.iter().filter(move |probe| (probe.kind == ProbeKind::Startup) != started)
+        probes
+            .iter()
+            .filter(move |probe| (probe.kind == ProbeKind::Startup) != started)
     }
 
     /// What a running container needs now.
     pub(super) fn due(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         let started = self.has_started();
-        let State::Running(run) = &mut self.state else { return };
+        let State::Running(run) = &mut self.state else {
+            return;
+        };
         let Some(stop) = &mut run.stop else {
             for probe in &mut run.probes {
                 let wanted = (probe.kind == ProbeKind::Startup) != started;

@@ -22,13 +22,19 @@ pub(super) async fn run(machine: Arc<Machine>, settings: Settings) {
     let mut outside = Outside::default();
     loop {
         changes.mark_unchanged();
-        let turn = machine.kubernetes.with_store(|store| reconcile(machine.now(), &settings, store));
+        let turn = machine
+            .kubernetes
+            .with_store(|store| reconcile(machine.now(), &settings, store));
         outside.follow(&machine);
         let (mut done, writes) = (0, turn.writes.len());
         for write in &turn.writes {
             done += usize::from(machine.write(write).is_ok());
         }
-        let wait = if writes > 0 && done == 0 { Some(REFUSED) } else { turn.next.map(|at| until(at, machine.now())) };
+        let wait = if writes > 0 && done == 0 {
+            Some(REFUSED)
+        } else {
+            turn.next.map(|at| until(at, machine.now()))
+        };
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
             () = sleep(wait) => {}
@@ -65,7 +71,12 @@ impl Outside {
                 .collect();
             let volumes: BTreeMap<String, PathBuf> = View::list(store, Kind::PersistentVolume)
                 .into_iter()
-                .map(|volume| (name_of(volume).to_owned(), text(volume, "/spec/hostPath/path").into()))
+                .map(|volume| {
+                    (
+                        name_of(volume).to_owned(),
+                        text(volume, "/spec/hostPath/path").into(),
+                    )
+                })
                 .collect();
             (hosts, volumes)
         });

@@ -27,17 +27,27 @@ pub(super) struct Facts {
 pub(super) fn field(pod: &Value, facts: Facts, path: &str) -> Result<String, String> {
     let keyed = |map: &str| {
         let key = path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']")?;
-        Some(pod.pointer("/metadata")?.get(map.strip_prefix("metadata.")?)?.get(key)?.as_str()?.to_owned())
+        Some(
+            pod.pointer("/metadata")?
+                .get(map.strip_prefix("metadata.")?)?
+                .get(key)?
+                .as_str()?
+                .to_owned(),
+        )
     };
     match path {
-        "metadata.name" | "metadata.namespace" | "metadata.uid" | "spec.nodeName" | "spec.serviceAccountName" => {
-            Ok(text(pod, &format!("/{}", path.replace('.', "/"))).to_owned())
-        }
+        "metadata.name"
+        | "metadata.namespace"
+        | "metadata.uid"
+        | "spec.nodeName"
+        | "spec.serviceAccountName" => Ok(text(pod, &format!("/{}", path.replace('.', "/"))).to_owned()),
         "status.podIP" | "status.podIPs" => Ok(facts.pod.to_string()),
         "status.hostIP" | "status.hostIPs" => Ok(facts.host.to_string()),
         // A label that is not there is empty, as upstream.
         _ if path.starts_with("metadata.labels[") => Ok(keyed("metadata.labels").unwrap_or_default()),
-        _ if path.starts_with("metadata.annotations[") => Ok(keyed("metadata.annotations").unwrap_or_default()),
+        _ if path.starts_with("metadata.annotations[") => {
+            Ok(keyed("metadata.annotations").unwrap_or_default())
+        }
         _ => Err(format!("field {path:?} is not supported here")),
     }
 }
@@ -46,7 +56,9 @@ pub(super) fn field(pod: &Value, facts: Facts, path: &str) -> Result<String, Str
 pub(super) fn entries(object: &Value) -> BTreeMap<String, Vec<u8>> {
     let of = |field: &str| object.get(field).and_then(Value::as_object).into_iter().flatten();
     let plain = of("data").filter(|_| text(object, "/kind") != "Secret");
-    let coded = of("data").filter(|_| text(object, "/kind") == "Secret").chain(of("binaryData"));
+    let coded = of("data")
+        .filter(|_| text(object, "/kind") == "Secret")
+        .chain(of("binaryData"));
     let decode = |value: &Value| STANDARD.decode(value.as_str()?).ok();
     plain
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.as_bytes().to_vec())))
@@ -74,10 +86,16 @@ pub(super) fn variables(
     let mut variables = BTreeMap::new();
     for from in items(container, "/envFrom") {
         for (field, kind) in [("configMapRef", "ConfigMap"), ("secretRef", "Secret")] {
-            let Some(reference) = from.get(field) else { continue };
+            let Some(reference) = from.get(field) else {
+                continue;
+            };
             let object = sources(kind, text(reference, "/name"));
             if object.is_none() && reference.get("optional").and_then(Value::as_bool) != Some(true) {
-                return Err(format!("{} {:?} not found", kind.to_lowercase(), text(reference, "/name")));
+                return Err(format!(
+                    "{} {:?} not found",
+                    kind.to_lowercase(),
+                    text(reference, "/name")
+                ));
             }
             for (key, value) in object.iter().flat_map(entries) {
                 let value = String::from_utf8_lossy(&value).into_owned();
@@ -122,7 +140,9 @@ pub(super) fn launch(
     let known = |name: &str| variables.get(name).map(String::as_str);
     let words = |field: &str| -> Vec<String> {
         let words = items(container, field).iter().filter_map(Value::as_str);
-        words.map(|word| around.paths.translate(&expand(word, &known))).collect()
+        words
+            .map(|word| around.paths.translate(&expand(word, &known)))
+            .collect()
     };
     let (mut args, file) = match words("/command").split_first() {
         Some((first, rest)) => match on_this_machine(first, around) {
@@ -133,20 +153,31 @@ pub(super) fn launch(
         None => (program.args, program.path),
     };
     args.extend(words("/args"));
-    let own = variables.iter().map(|(name, value)| (name.clone(), around.paths.translate(value)));
+    let own = variables
+        .iter()
+        .map(|(name, value)| (name.clone(), around.paths.translate(value)));
     let folder = match text(container, "/workingDir") {
         "" => around.folder.clone(),
         folder => Some(PathBuf::from(around.paths.translate(folder)))
             .filter(|folder| folder.is_dir())
             .unwrap_or_else(|| around.folder.clone()),
     };
-    Launch { program: file, args, env: around.base.clone().into_iter().chain(own).collect(), folder }
+    Launch {
+        program: file,
+        args,
+        env: around.base.clone().into_iter().chain(own).collect(),
+        folder,
+    }
 }
 
 /// A command in the surroundings of a container, for hooks, probes and exec.
 pub(super) fn command(words: &[String], like: &Launch, paths: &Paths) -> Launch {
     let mut words = words.iter().map(|word| paths.translate(word));
-    Launch { program: words.next().unwrap_or_default().into(), args: words.collect(), ..like.clone() }
+    Launch {
+        program: words.next().unwrap_or_default().into(),
+        args: words.collect(),
+        ..like.clone()
+    }
 }
 
 fn on_this_machine(command: &str, around: &Surroundings) -> Option<PathBuf> {
@@ -154,5 +185,7 @@ fn on_this_machine(command: &str, around: &Surroundings) -> Option<PathBuf> {
         return Some(around.folder.join(command)).filter(|path| path.is_file());
     }
     let path = around.base.get("PATH").map(String::as_str).unwrap_or_default();
-    path.split(':').map(|folder| Path::new(folder).join(command)).find(|file| file.is_file())
+    path.split(':')
+        .map(|folder| Path::new(folder).join(command))
+        .find(|file| file.is_file())
 }

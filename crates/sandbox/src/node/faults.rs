@@ -97,9 +97,19 @@ impl Nodes {
         self.signal(pod, container, Signal::CONT, Fault::Continue(pod.clone()))
     }
 
-    fn signal(&self, pod: &Party, container: Option<&str>, signal: Signal, fault: Fault) -> Result<(), FaultError> {
-        let hit: usize =
-            self.machine.entries_of(pod).iter().map(|entry| entry.signal(container, signal)).sum();
+    fn signal(
+        &self,
+        pod: &Party,
+        container: Option<&str>,
+        signal: Signal,
+        fault: Fault,
+    ) -> Result<(), FaultError> {
+        let hit: usize = self
+            .machine
+            .entries_of(pod)
+            .iter()
+            .map(|entry| entry.signal(container, signal))
+            .sum();
         if hit == 0 {
             return Err(FaultError::NothingRuns(pod.clone()));
         }
@@ -125,7 +135,10 @@ impl Nodes {
 
     /// Lose a node.
     pub fn lose(&self, node: &str, loss: Loss) -> Result<(), FaultError> {
-        let mode = self.modes.get(node).ok_or_else(|| FaultError::NoNode(node.to_owned()))?;
+        let mode = self
+            .modes
+            .get(node)
+            .ok_or_else(|| FaultError::NoNode(node.to_owned()))?;
         self.machine.set_lost(node, true);
         mode.send_replace(Some(loss));
         match loss {
@@ -139,7 +152,10 @@ impl Nodes {
 
     /// Bring a lost node back. It goes on with what it finds.
     pub fn revive(&self, node: &str) -> Result<(), FaultError> {
-        let mode = self.modes.get(node).ok_or_else(|| FaultError::NoNode(node.to_owned()))?;
+        let mode = self
+            .modes
+            .get(node)
+            .ok_or_else(|| FaultError::NoNode(node.to_owned()))?;
         self.machine.signal_node(node, Signal::CONT);
         self.machine.set_lost(node, false);
         mode.send_replace(None);
@@ -150,15 +166,21 @@ impl Nodes {
     /// Empty the folder of a claim, under whoever uses it.
     pub fn wipe(&self, namespace: &str, claim: &str) -> Result<(), FaultError> {
         let missing = || FaultError::NoVolume(namespace.to_owned(), claim.to_owned());
-        let folder = self.volume(namespace, claim).filter(|folder| folder.is_dir()).ok_or_else(missing)?;
+        let folder = self
+            .volume(namespace, claim)
+            .filter(|folder| folder.is_dir())
+            .ok_or_else(missing)?;
         super::volumes::wipe(&folder).map_err(FaultError::Wipe)?;
-        self.machine.record(Fault::Wipe(namespace.to_owned(), claim.to_owned()));
+        self.machine
+            .record(Fault::Wipe(namespace.to_owned(), claim.to_owned()));
         Ok(())
     }
 
     /// The folder of a claim.
     pub fn volume(&self, namespace: &str, claim: &str) -> Option<PathBuf> {
-        self.machine.kubernetes.with_store(|store| folder_of(store, namespace, claim))
+        self.machine
+            .kubernetes
+            .with_store(|store| folder_of(store, namespace, claim))
     }
 
     /// Everything that was done, in order.
@@ -170,10 +192,16 @@ impl Nodes {
 /// The folder of a bound claim.
 pub(super) fn folder_of(view: &dyn View, namespace: &str, claim: &str) -> Option<PathBuf> {
     let claims = view.list(Kind::PersistentVolumeClaim);
-    let claim = claims.into_iter().find(|found| name_of(found) == claim && namespace_of(found) == namespace)?;
+    let claim = claims
+        .into_iter()
+        .find(|found| name_of(found) == claim && namespace_of(found) == namespace)?;
     let volumes = view.list(Kind::PersistentVolume);
-    let volume = volumes.into_iter().find(|volume| name_of(volume) == text(claim, "/spec/volumeName"))?;
-    Some(text(volume, "/spec/hostPath/path")).filter(|path| !path.is_empty()).map(PathBuf::from)
+    let volume = volumes
+        .into_iter()
+        .find(|volume| name_of(volume) == text(claim, "/spec/volumeName"))?;
+    Some(text(volume, "/spec/hostPath/path"))
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
 }
 
 fn pairs<'a>(from: &'a Party, to: &'a Party, direction: Direction) -> Vec<(&'a Party, &'a Party)> {

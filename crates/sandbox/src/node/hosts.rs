@@ -29,7 +29,11 @@ pub(super) fn render(view: &dyn View, namespace: &str) -> String {
         let domain = format!("{service}.{}", namespace_of(slice));
         for endpoint in items(slice, "/endpoints") {
             let ready = endpoint.pointer("/conditions/ready").and_then(Value::as_bool) == Some(true);
-            for address in items(endpoint, "/addresses").iter().filter_map(Value::as_str).filter(|_| ready) {
+            for address in items(endpoint, "/addresses")
+                .iter()
+                .filter_map(Value::as_str)
+                .filter(|_| ready)
+            {
                 lines.insert(line(address, &domain, service, namespace_of(slice) == namespace));
                 let hostname = text(endpoint, "/hostname");
                 if !hostname.is_empty() {
@@ -62,6 +66,8 @@ pub fn lookup<'a>(file: &'a str, name: &str) -> Vec<&'a str> {
 
 /// The namespaces that need a file.
 pub(super) fn namespaces(view: &dyn View) -> BTreeSet<String> {
-    view.list(Kind::Pod).into_iter().map(|pod| namespace_of(pod).to_owned()).collect()
+    view.list(Kind::Pod)
+        .into_iter()
+        .map(|pod| namespace_of(pod).to_owned())
+        .collect()
 }
-

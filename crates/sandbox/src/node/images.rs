@@ -26,7 +26,13 @@ impl Images {
     #[must_use]
     pub fn with(mut self, image: &str, path: impl Into<PathBuf>, args: &[&str]) -> Self {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        self.0.insert(image.to_owned(), Program { path: path.into(), args });
+        self.0.insert(
+            image.to_owned(),
+            Program {
+                path: path.into(),
+                args,
+            },
+        );
         self
     }
 
@@ -36,15 +42,25 @@ impl Images {
         if let Some(program) = self.0.get(image) {
             return Ok(program.clone());
         }
-        let fits = |pattern: &str| pattern.strip_suffix('*').is_some_and(|begin| image.starts_with(begin));
-        if let Some((_, program)) =
-            self.0.iter().filter(|(pattern, _)| fits(pattern)).max_by_key(|(pattern, _)| pattern.len())
+        let fits = |pattern: &str| {
+            pattern
+                .strip_suffix('*')
+                .is_some_and(|begin| image.starts_with(begin))
+        };
+        if let Some((_, program)) = self
+            .0
+            .iter()
+            .filter(|(pattern, _)| fits(pattern))
+            .max_by_key(|(pattern, _)| pattern.len())
         {
             return Ok(program.clone());
         }
         let path = PathBuf::from(image);
         if path.is_absolute() && path.is_file() {
-            return Ok(Program { path, args: Vec::new() });
+            return Ok(Program {
+                path,
+                args: Vec::new(),
+            });
         }
         let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
         Err(format!(
@@ -64,7 +80,11 @@ mod tests {
             .with("memgraph/*", "/bin/any", &[])
             .with("memgraph/memgraph:*", "/bin/stand-in", &["memgraph"])
             .with("memgraph/memgraph:1", "/bin/one", &[]);
-        let path = |image: &str| images.find(image).map(|program| program.path.display().to_string());
+        let path = |image: &str| {
+            images
+                .find(image)
+                .map(|program| program.path.display().to_string())
+        };
         assert_eq!(path("memgraph/memgraph:1").as_deref(), Ok("/bin/one"));
         assert_eq!(path("memgraph/memgraph:3.6").as_deref(), Ok("/bin/stand-in"));
         assert_eq!(path("memgraph/lab").as_deref(), Ok("/bin/any"));
@@ -73,8 +93,14 @@ mod tests {
 
     #[test]
     fn an_unknown_image_is_refused_with_the_names_that_are_known() {
-        let error = Images::new().with("a", "/bin/a", &[]).find("redis:7").unwrap_err();
-        assert!(error.contains("\"redis:7\"") && error.ends_with("built in are: a"), "{error}");
+        let error = Images::new()
+            .with("a", "/bin/a", &[])
+            .find("redis:7")
+            .unwrap_err();
+        assert!(
+            error.contains("\"redis:7\"") && error.ends_with("built in are: a"),
+            "{error}"
+        );
         assert!(Images::new().find("/no/such/file").is_err());
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::container::{Container, Ended, Exit, State, Stage};
+use super::container::{Container, Ended, Exit, Stage, State};
 use super::spec::{PodSpec, ProbeKind, RestartPolicy};
 
 /// One run of a container. A restarted container has another.
@@ -142,7 +142,13 @@ enum Prepare {
 impl Lifecycle {
     /// A pod that was just assigned to this node.
     pub fn new(now: Timestamp, spec: PodSpec, back_off: BackOff) -> Self {
-        let PodSpec { restart, grace, init, containers, gated } = spec;
+        let PodSpec {
+            restart,
+            grace,
+            init,
+            containers,
+            gated,
+        } = spec;
         Self {
             restart,
             init: init.into_iter().map(Container::new).collect(),
@@ -182,13 +188,15 @@ impl Lifecycle {
     /// The container of a run that is still going on.
     pub fn running(&self, id: &ContainerId) -> Option<&str> {
         let mut all = self.init.iter().chain(&self.containers);
-        all.find(|container| container.id() == Some(id)).map(|container| container.spec.name.as_str())
+        all.find(|container| container.id() == Some(id))
+            .map(|container| container.spec.name.as_str())
     }
 
     /// Every run that is going on, by container.
     pub fn runs(&self) -> BTreeMap<&str, &ContainerId> {
         let all = self.init.iter().chain(&self.containers);
-        all.filter_map(|container| Some((container.spec.name.as_str(), container.id()?))).collect()
+        all.filter_map(|container| Some((container.spec.name.as_str(), container.id()?)))
+            .collect()
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut Container> {
@@ -210,14 +218,20 @@ impl Lifecycle {
             Event::Prepared(Err(message)) => {
                 self.prepare = Prepare::At(now + PREPARE_AGAIN);
                 let first = self.init.first_mut().or(self.containers.first_mut());
-                first.into_iter().for_each(|container| container.explain(&message));
+                first
+                    .into_iter()
+                    .for_each(|container| container.explain(&message));
             }
             Event::Started { container, id } => {
                 if let Some(container) = self.by_name(&container) {
                     container.started(now, id);
                 }
             }
-            Event::NotStarted { container, reason, message } => {
+            Event::NotStarted {
+                container,
+                reason,
+                message,
+            } => {
                 if let Some(container) = self.by_name(&container) {
                     container.not_started(now, reason, message, back_off);
                 }
@@ -303,10 +317,15 @@ impl Lifecycle {
 
     /// Whether the pod is over without having been deleted.
     pub(super) fn has_ended(&self) -> bool {
-        let failed_init = self.init.iter().any(|container| {
-            matches!(&container.state, State::Ended(Ended { exit, .. }) if exit.code != 0)
-        });
-        failed_init || self.containers.iter().all(|container| matches!(container.state, State::Ended(_)))
+        let failed_init = self
+            .init
+            .iter()
+            .any(|container| matches!(&container.state, State::Ended(Ended { exit, .. }) if exit.code != 0));
+        failed_init
+            || self
+                .containers
+                .iter()
+                .all(|container| matches!(container.state, State::Ended(_)))
     }
 
     pub(super) fn is_initialized(&self) -> bool {

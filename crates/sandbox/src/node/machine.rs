@@ -125,7 +125,10 @@ impl Machine {
 
     /// Write; the answer is the object as it is now, or the status of a refusal.
     pub(super) fn write(&self, write: &Write) -> Result<Value, Value> {
-        let request = self.kubernetes.with_store(|store| write.request(store)).ok_or(Value::Null)?;
+        let request = self
+            .kubernetes
+            .with_store(|store| write.request(store))
+            .ok_or(Value::Null)?;
         self.ask(&request)
     }
 
@@ -170,7 +173,11 @@ impl Machine {
     /// A pod by uid, if its node is there to be asked.
     pub(super) fn entry(&self, uid: &str) -> Option<Entry> {
         let table = self.table();
-        table.pods.get(uid).filter(|entry| !table.lost.contains(&entry.node)).cloned()
+        table
+            .pods
+            .get(uid)
+            .filter(|entry| !table.lost.contains(&entry.node))
+            .cloned()
     }
 
     /// A pod by uid, for its own node.
@@ -180,12 +187,23 @@ impl Machine {
 
     /// All pods of a name, usually one; also those of a lost node.
     pub(super) fn entries_of(&self, party: &Party) -> Vec<Entry> {
-        self.table().pods.values().filter(|entry| entry.party == *party).cloned().collect()
+        self.table()
+            .pods
+            .values()
+            .filter(|entry| entry.party == *party)
+            .cloned()
+            .collect()
     }
 
     /// Signal everything that runs on a node.
     pub(super) fn signal_node(&self, node: &str, signal: Signal) {
-        let entries: Vec<Entry> = self.table().pods.values().filter(|entry| entry.node == node).cloned().collect();
+        let entries: Vec<Entry> = self
+            .table()
+            .pods
+            .values()
+            .filter(|entry| entry.node == node)
+            .cloned()
+            .collect();
         for entry in entries {
             entry.signal(None, signal);
         }
@@ -221,7 +239,10 @@ impl Machine {
 impl Entry {
     /// Signal one container or all. Says how many got it.
     pub(super) fn signal(&self, container: Option<&str>, signal: Signal) -> usize {
-        let chosen = self.containers.iter().filter(|(name, _)| container.is_none_or(|wanted| wanted == *name));
+        let chosen = self
+            .containers
+            .iter()
+            .filter(|(name, _)| container.is_none_or(|wanted| wanted == *name));
         let groups: Vec<_> = chosen.filter_map(|(_, running)| running.group.as_ref()).collect();
         groups.iter().for_each(|group| group.signal(signal));
         groups.len()

@@ -113,8 +113,19 @@ pub struct Nodes {
 impl Nodes {
     /// Start them. Needs a running tokio.
     pub fn start(kubernetes: &Kubernetes, config: Config) -> Result<Self, StartError> {
-        let Config { folder, images, nodes, api, heartbeat, node_grace, back_off } = config;
-        let unusable = |source| StartError::Folder { folder: folder.clone(), source };
+        let Config {
+            folder,
+            images,
+            nodes,
+            api,
+            heartbeat,
+            node_grace,
+            back_off,
+        } = config;
+        let unusable = |source| StartError::Folder {
+            folder: folder.clone(),
+            source,
+        };
         std::fs::create_dir_all(&folder).map_err(unusable)?;
         let folder = folder.canonicalize().map_err(unusable)?;
         let network = Network::open().map_err(StartError::Network)?;
@@ -123,22 +134,34 @@ impl Nodes {
                 let SocketAddr::V4(address) = listening.address else {
                     return Err(StartError::Api(listening.address));
                 };
-                Some(ApiAddress { relay: network.relay_to(Party::Api, address), listening })
+                Some(ApiAddress {
+                    relay: network.relay_to(Party::Api, address),
+                    listening,
+                })
             }
             None => None,
         };
-        let settings =
-            Settings { node_grace, volumes: folder.join("volumes").display().to_string() };
+        let settings = Settings {
+            node_grace,
+            volumes: folder.join("volumes").display().to_string(),
+        };
         let machine = Machine::new(kubernetes.clone(), network, images, folder.clone(), back_off, api)
             .map_err(|source| StartError::Folder { folder, source })?;
         let machine = Arc::new(machine);
         let mut modes = BTreeMap::new();
         for node in nodes {
             let (sender, mode) = watch::channel(None);
-            machine.tasks.spawn(agent::Agent::run(node.clone(), Arc::clone(&machine), heartbeat, mode));
+            machine.tasks.spawn(agent::Agent::run(
+                node.clone(),
+                Arc::clone(&machine),
+                heartbeat,
+                mode,
+            ));
             modes.insert(node, sender);
         }
-        machine.tasks.spawn(controllers::run(Arc::clone(&machine), settings));
+        machine
+            .tasks
+            .spawn(controllers::run(Arc::clone(&machine), settings));
         kubernetes.set_streams(Arc::new(streams::Streams(Arc::clone(&machine))));
         Ok(Self { machine, modes })
     }
@@ -162,7 +185,9 @@ impl Nodes {
     pub fn processes(&self, pod: &Party) -> Vec<i32> {
         let entries = self.machine.entries_of(pod);
         let running = entries.iter().flat_map(|entry| entry.containers.values());
-        running.filter_map(|running| running.group.as_ref().map(|group| group.id())).collect()
+        running
+            .filter_map(|running| running.group.as_ref().map(|group| group.id()))
+            .collect()
     }
 
     /// End all processes and wait until nothing of this is left.
@@ -175,6 +200,8 @@ impl Drop for Nodes {
     fn drop(&mut self) {
         self.machine.tasks.end.cancel();
         self.machine.kill_all();
-        self.machine.kubernetes.set_streams(Arc::new(crate::kube::streams::NoPods));
+        self.machine
+            .kubernetes
+            .set_streams(Arc::new(crate::kube::streams::NoPods));
     }
 }

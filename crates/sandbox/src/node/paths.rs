@@ -60,7 +60,10 @@ impl Paths {
         if rest.starts_with(wildcard) && ends(wildcard.len()) {
             return Some((wildcard.len(), self.bind.to_string()));
         }
-        let found = self.mounts.iter().find(|(path, _)| rest.starts_with(path.as_str()) && ends(path.len()));
+        let found = self
+            .mounts
+            .iter()
+            .find(|(path, _)| rest.starts_with(path.as_str()) && ends(path.len()));
         found.map(|(path, folder)| (path.len(), folder.display().to_string()))
     }
 }
@@ -98,7 +101,11 @@ mod tests {
     use super::*;
 
     fn paths() -> Paths {
-        let mounts = [("/data/", "/x/volume"), ("/data/sub", "/x/other"), ("/etc/app", "/x/etc")];
+        let mounts = [
+            ("/data/", "/x/volume"),
+            ("/data/sub", "/x/other"),
+            ("/etc/app", "/x/etc"),
+        ];
         Paths::new(
             mounts.map(|(path, folder)| (path.to_owned(), PathBuf::from(folder))),
             Ipv4Addr::new(127, 7, 0, 3),
@@ -119,14 +126,26 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_mount_path_stays() {
-        for text in ["/database", "/data-2", "/my/data", "http://host/data", "x/data", "/dat", "", "ä/data2"] {
+        for text in [
+            "/database",
+            "/data-2",
+            "/my/data",
+            "http://host/data",
+            "x/data",
+            "/dat",
+            "",
+            "ä/data2",
+        ] {
             assert_eq!(paths().translate(text), text, "{text}");
         }
     }
 
     #[test]
     fn every_address_means_the_address_of_the_pod() {
-        assert_eq!(paths().translate("--bolt-address=0.0.0.0"), "--bolt-address=127.7.0.3");
+        assert_eq!(
+            paths().translate("--bolt-address=0.0.0.0"),
+            "--bolt-address=127.7.0.3"
+        );
         assert_eq!(paths().translate("0.0.0.0:7687"), "127.7.0.3:7687");
         assert_eq!(paths().translate("10.0.0.0"), "10.0.0.0");
         assert_eq!(paths().translate("0.0.0.01"), "0.0.0.01");
@@ -135,9 +154,14 @@ mod tests {
     #[test]
     fn variables_are_expanded_as_kubernetes_does() {
         let known = |name: &str| (name == "A").then_some("1");
-        for (text, expected) in
-            [("$(A)$(A)", "11"), ("$(B)", "$(B)"), ("$$(A)", "$(A)"), ("$A", "$A"), ("x$", "x$"), ("$(A", "$(A")]
-        {
+        for (text, expected) in [
+            ("$(A)$(A)", "11"),
+            ("$(B)", "$(B)"),
+            ("$$(A)", "$(A)"),
+            ("$A", "$A"),
+            ("x$", "x$"),
+            ("$(A", "$(A"),
+        ] {
             assert_eq!(expand(text, &known), expected, "{text}");
         }
     }

@@ -52,7 +52,12 @@ pub(super) struct PodRun {
 }
 
 impl PodRun {
-    pub(super) fn new(machine: Arc<Machine>, events: Events, object: Value, host: std::net::Ipv4Addr) -> Self {
+    pub(super) fn new(
+        machine: Arc<Machine>,
+        events: Events,
+        object: Value,
+        host: std::net::Ipv4Addr,
+    ) -> Self {
         let now = machine.now();
         let party = Party::pod(namespace_of(&object), name_of(&object));
         let addresses = machine.network.join(party.clone());
@@ -98,20 +103,28 @@ impl PodRun {
         let grace = match object {
             Some(object) => {
                 self.object.clone_from(object);
-                let deleting = object.pointer("/metadata/deletionTimestamp").is_some_and(Value::is_string);
+                let deleting = object
+                    .pointer("/metadata/deletionTimestamp")
+                    .is_some_and(Value::is_string);
                 deleting.then(|| {
-                    object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30)
+                    object
+                        .pointer("/metadata/deletionGracePeriodSeconds")
+                        .and_then(Value::as_i64)
+                        .unwrap_or(30)
                 })
             }
             None => Some(FORCED_GRACE.as_secs()),
         };
         if let Some(grace) = grace.filter(|grace| self.deleting.is_none_or(|before| *grace < before)) {
             self.deleting = Some(grace);
-            self.handle(Event::Delete { grace: SignedDuration::from_secs(grace) });
+            self.handle(Event::Delete {
+                grace: SignedDuration::from_secs(grace),
+            });
         }
         let gates = items(&self.object, "/spec/readinessGates").iter().all(|gate| {
             items(&self.object, "/status/conditions").iter().any(|condition| {
-                text(condition, "/type") == text(gate, "/conditionType") && text(condition, "/status") == "True"
+                text(condition, "/type") == text(gate, "/conditionType")
+                    && text(condition, "/status") == "True"
             })
         });
         self.handle(Event::Gates(gates));
@@ -152,17 +165,28 @@ impl PodRun {
 
     fn signal(&self, id: &ContainerId, signal: Signal) -> Option<Event> {
         let container = self.life.running(id)?;
-        self.machine.any_entry(uid_of(&self.object))?.signal(Some(container), signal);
+        self.machine
+            .any_entry(uid_of(&self.object))?
+            .signal(Some(container), signal);
         None
     }
 
     fn facts(&self) -> Facts {
-        Facts { host: self.host, pod: self.addresses.front }
+        Facts {
+            host: self.host,
+            pod: self.addresses.front,
+        }
     }
 
     fn source(&self, kind: &str, name: &str) -> Option<Value> {
-        let kind = if kind == "Secret" { Stored::SECRET } else { Stored::CONFIG_MAP };
-        self.machine.kubernetes.with_store(|store| store.get(kind, namespace_of(&self.object), name).cloned())
+        let kind = if kind == "Secret" {
+            Stored::SECRET
+        } else {
+            Stored::CONFIG_MAP
+        };
+        self.machine
+            .kubernetes
+            .with_store(|store| store.get(kind, namespace_of(&self.object), name).cloned())
     }
 
     /// Bring all volumes in line with the API.
@@ -181,13 +205,21 @@ impl PodRun {
             let folder = place(folder, &content).map_err(|error| format!("volume {name:?}: {error}"))?;
             self.placed.insert(name, (content, folder));
         }
-        if renewed { self.write_account().map_err(|error| error.to_string()) } else { Ok(()) }
+        if renewed {
+            self.write_account().map_err(|error| error.to_string())
+        } else {
+            Ok(())
+        }
     }
 
     fn asked<T>(&self, then: impl FnOnce(&Asked<'_>) -> T) -> T {
         let sources = |kind: &str, name: &str| self.source(kind, name);
         let namespace = namespace_of(&self.object);
-        let claim = |name: &str| self.machine.kubernetes.with_store(|store| folder_of(store, namespace, name));
+        let claim = |name: &str| {
+            self.machine
+                .kubernetes
+                .with_store(|store| folder_of(store, namespace, name))
+        };
         then(&Asked {
             pod: &self.object,
             facts: self.facts(),
@@ -211,7 +243,10 @@ impl PodRun {
         if now < self.token.1 || self.deleting.is_some() {
             return false;
         }
-        let (namespace, account) = (namespace_of(&self.object), text(&self.object, "/spec/serviceAccountName"));
+        let (namespace, account) = (
+            namespace_of(&self.object),
+            text(&self.object, "/spec/serviceAccountName"),
+        );
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let bound = json!({ "kind": "Pod", "apiVersion": "v1", "name": name_of(&self.object), "uid": uid_of(&self.object) });
         let body = json!({ "spec": { "expirationSeconds": TOKEN_LIFE.as_secs(), "boundObjectRef": bound } });
@@ -225,7 +260,10 @@ impl PodRun {
         let folder = self.folder.join("serviceaccount");
         let mut files = BTreeMap::from([
             ("token".to_owned(), self.token.0.clone().into_bytes()),
-            ("namespace".to_owned(), namespace_of(&self.object).as_bytes().to_vec()),
+            (
+                "namespace".to_owned(),
+                namespace_of(&self.object).as_bytes().to_vec(),
+            ),
         ]);
         if let Some(api) = &self.machine.api {
             files.insert("ca.crt".to_owned(), api.listening.ca.clone().into_bytes());
@@ -248,7 +286,9 @@ impl PodRun {
     }
 
     fn container(&self, name: &str) -> Option<&Value> {
-        let all = items(&self.object, "/spec/initContainers").iter().chain(items(&self.object, "/spec/containers"));
+        let all = items(&self.object, "/spec/initContainers")
+            .iter()
+            .chain(items(&self.object, "/spec/containers"));
         all.into_iter().find(|container| text(container, "/name") == name)
     }
 
@@ -265,44 +305,77 @@ impl PodRun {
         let folder = self.folder.join("root");
         let hosts = self.machine.hosts_file(namespace_of(&self.object));
         let mut base = BTreeMap::from([
-            ("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned())),
+            (
+                "PATH".to_owned(),
+                std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
+            ),
             ("HOME".to_owned(), folder.display().to_string()),
             ("HOSTNAME".to_owned(), name_of(&self.object).to_owned()),
             (super::hosts::VARIABLE.to_owned(), hosts.display().to_string()),
         ]);
         if let Some(api) = &self.machine.api {
-            base.insert("KUBECONFIG".to_owned(), self.folder.join("kubeconfig").display().to_string());
+            base.insert(
+                "KUBECONFIG".to_owned(),
+                self.folder.join("kubeconfig").display().to_string(),
+            );
             base.insert("KUBERNETES_SERVICE_HOST".to_owned(), api.relay.ip().to_string());
             base.insert("KUBERNETES_SERVICE_PORT".to_owned(), api.relay.port().to_string());
         }
-        Surroundings { paths: Paths::new([account].into_iter().chain(mounts), self.addresses.back), folder, base }
+        Surroundings {
+            paths: Paths::new([account].into_iter().chain(mounts), self.addresses.back),
+            folder,
+            base,
+        }
     }
 
     fn start(&mut self, name: String, attempt: u32) -> Event {
         match self.try_start(&name, attempt) {
             Ok(id) => Event::Started { container: name, id },
-            Err((reason, message)) => Event::NotStarted { container: name, reason, message },
+            Err((reason, message)) => Event::NotStarted {
+                container: name,
+                reason,
+                message,
+            },
         }
     }
 
     fn try_start(&mut self, name: &str, attempt: u32) -> Result<ContainerId, (&'static str, String)> {
-        let container = self.container(name).ok_or(("CreateContainerConfigError", "no such container".to_owned()))?;
-        let program = self.machine.images.find(text(container, "/image")).map_err(|why| ("ErrImagePull", why))?;
+        let container = self
+            .container(name)
+            .ok_or(("CreateContainerConfigError", "no such container".to_owned()))?;
+        let program = self
+            .machine
+            .images
+            .find(text(container, "/image"))
+            .map_err(|why| ("ErrImagePull", why))?;
         let sources = |kind: &str, name: &str| self.source(kind, name);
         let variables = variables(&self.object, container, self.facts(), &sources)
             .map_err(|why| ("CreateContainerConfigError", why))?;
         let around = self.surroundings(container);
         let launch = launch(container, program, &variables, &around);
         let process = self.machine.guard.start(&launch).map_err(|error| {
-            ("RunContainerError", format!("cannot start {}: {error}", launch.program.display()))
+            (
+                "RunContainerError",
+                format!("cannot start {}: {error}", launch.program.display()),
+            )
         })?;
         self.runs += 1;
         let id = ContainerId(format!("sandbox://{}-{name}-{}", uid_of(&self.object), self.runs));
         let group = Arc::new(process.group);
-        self.machine.network.own(group.id(), Party::pod(namespace_of(&self.object), name_of(&self.object)));
-        let running = Running { attempt, launch, paths: around.paths, group: Some(Arc::clone(&group)) };
+        self.machine.network.own(
+            group.id(),
+            Party::pod(namespace_of(&self.object), name_of(&self.object)),
+        );
+        let running = Running {
+            attempt,
+            launch,
+            paths: around.paths,
+            group: Some(Arc::clone(&group)),
+        };
         let uid = uid_of(&self.object).to_owned();
-        self.machine.change(&uid, |entry| drop(entry.containers.insert(name.to_owned(), running)));
+        self.machine.change(&uid, |entry| {
+            drop(entry.containers.insert(name.to_owned(), running))
+        });
         let log = self.folder.join("logs").join(name).join(format!("{attempt}.log"));
         let (machine, events) = (Arc::clone(&self.machine), self.events.clone());
         let (run, name) = (id.clone(), name.to_owned());
@@ -310,7 +383,11 @@ impl PodRun {
         self.machine.tasks.spawn(async move {
             let exit = watch_to_end(process.child, group, log, Arc::clone(&machine)).await;
             machine.change(&uid, |entry| {
-                entry.containers.get_mut(&name).into_iter().for_each(|running| running.group = None);
+                entry
+                    .containers
+                    .get_mut(&name)
+                    .into_iter()
+                    .for_each(|running| running.group = None);
             });
             let _ = events.send((uid, Event::Exited { id: run, exit }));
         });
@@ -333,7 +410,11 @@ impl PodRun {
         let Some(inside) = self.inside(id) else { return };
         let (events, uid, id) = (self.events.clone(), uid_of(&self.object).to_owned(), id.clone());
         self.tasks.spawn(async move {
-            let handler = inside.container.pointer("/lifecycle/preStop").cloned().unwrap_or_default();
+            let handler = inside
+                .container
+                .pointer("/lifecycle/preStop")
+                .cloned()
+                .unwrap_or_default();
             // A hook that fails only ends the wait, as upstream.
             let _ = inside.handle(&handler, LONGEST).await;
             let _ = events.send((uid, Event::PreStopped { id }));
@@ -345,7 +426,11 @@ impl PodRun {
         let (events, uid) = (self.events.clone(), uid_of(&self.object).to_owned());
         self.tasks.spawn(async move {
             let handler = inside.container.get(probe.field()).cloned().unwrap_or_default();
-            let seconds = handler.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(1).max(1);
+            let seconds = handler
+                .get("timeoutSeconds")
+                .and_then(Value::as_u64)
+                .unwrap_or(1)
+                .max(1);
             let result = inside.handle(&handler, Duration::from_secs(seconds)).await;
             let _ = events.send((uid, Event::Probed { id, probe, result }));
         });
@@ -357,10 +442,18 @@ impl PodRun {
         if self.deleting.is_some() && self.object.pointer("/metadata/deletionTimestamp").is_none() {
             return; // deleted by force: there is nothing to tell about
         }
-        let place = Place { host: self.host, pod: self.addresses.front, since: self.since };
+        let place = Place {
+            host: self.host,
+            pod: self.addresses.front,
+            since: self.since,
+        };
         let wanted = status(self.machine.now(), &self.object, &self.life, place);
         let stored = self.object.get("status").cloned().unwrap_or_default();
-        if self.reported.as_ref().is_some_and(|(told, kept)| *told == wanted && *kept == stored) {
+        if self
+            .reported
+            .as_ref()
+            .is_some_and(|(told, kept)| *told == wanted && *kept == stored)
+        {
             return;
         }
         let mut object = self.object.clone();
@@ -381,6 +474,9 @@ impl PodRun {
         self.machine.leave(&uid);
         self.machine.network.leave(self.addresses);
         let _ = std::fs::remove_dir_all(&self.folder);
-        let _ = self.machine.write(&Write::Delete { target: Target::of(&self.object), grace: Some(0) });
+        let _ = self.machine.write(&Write::Delete {
+            target: Target::of(&self.object),
+            grace: Some(0),
+        });
     }
 }

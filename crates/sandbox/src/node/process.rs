@@ -27,8 +27,15 @@ pub struct Launch {
 impl Launch {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.args).env_clear().envs(&self.env).current_dir(&self.folder);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(&self.args)
+            .env_clear()
+            .envs(&self.env)
+            .current_dir(&self.folder);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         // A group of its own: a signal reaches what the program started, too.
         command.process_group(0).kill_on_drop(true);
         command
@@ -53,10 +60,16 @@ impl Guard {
         std::fs::create_dir_all(&groups)?;
         let mut command = std::process::Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "guard"]).arg(&groups).env_clear();
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // Not in our group: a Ctrl-C or a kill of the group must not take it along.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        Ok(Self { groups, shell: command.spawn()? })
+        Ok(Self {
+            groups,
+            shell: command.spawn()?,
+        })
     }
 
     /// Start a process that does not outlive us.
@@ -70,7 +83,13 @@ impl Guard {
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let group = group.ok_or_else(|| io::Error::other("the process ended before it had an id"))?;
         let mark = self.groups.join(group.to_string());
-        let process = Process { child, group: Group { group, mark: mark.clone() } };
+        let process = Process {
+            child,
+            group: Group {
+                group,
+                mark: mark.clone(),
+            },
+        };
         std::fs::write(mark, [])?;
         Ok(process)
     }

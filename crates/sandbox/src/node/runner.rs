@@ -56,12 +56,7 @@ async fn open_log(path: &Path) -> std::io::Result<File> {
 }
 
 /// Lines as a container runtime writes them: time, stream, whole or part, text.
-async fn pump(
-    name: &'static str,
-    from: impl AsyncRead + Unpin,
-    to: Arc<Mutex<File>>,
-    machine: Arc<Machine>,
-) {
+async fn pump(name: &'static str, from: impl AsyncRead + Unpin, to: Arc<Mutex<File>>, machine: Arc<Machine>) {
     const LONGEST: u64 = 64 * 1024;
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -98,8 +93,11 @@ impl Inside {
     pub(super) async fn handle(&self, handler: &Value, timeout: Duration) -> Result<(), String> {
         let work = async {
             if let Some(exec) = handler.get("exec") {
-                let words: Vec<String> =
-                    items(exec, "/command").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                let words: Vec<String> = items(exec, "/command")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect();
                 return self.exec(&words).await;
             }
             if let Some(http) = handler.get("httpGet") {
@@ -122,8 +120,14 @@ impl Inside {
 
     async fn exec(&self, words: &[String]) -> Result<(), String> {
         let launch = command(words, &self.running.launch, &self.running.paths);
-        let (exit, output) = run(&self.machine.guard, &launch).await.map_err(|error| error.to_string())?;
-        if exit.code == 0 { Ok(()) } else { Err(format!("exit code {}: {}", exit.code, output.trim())) }
+        let (exit, output) = run(&self.machine.guard, &launch)
+            .await
+            .map_err(|error| error.to_string())?;
+        if exit.code == 0 {
+            Ok(())
+        } else {
+            Err(format!("exit code {}: {}", exit.code, output.trim()))
+        }
     }
 
     fn port(&self, handler: &Value) -> Result<u16, String> {
@@ -135,12 +139,16 @@ impl Inside {
                 .and_then(|port| port.get("containerPort")?.as_u64()),
             None => port.as_u64(),
         };
-        number.and_then(|number| u16::try_from(number).ok()).ok_or_else(|| format!("no port {port}"))
+        number
+            .and_then(|number| u16::try_from(number).ok())
+            .ok_or_else(|| format!("no port {port}"))
     }
 
     async fn connect(&self, handler: &Value) -> Result<TcpStream, String> {
         let port = self.port(handler)?;
-        connect(self.addresses, port).await.map_err(|error| error.to_string())
+        connect(self.addresses, port)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     async fn http(&self, http: &Value) -> Result<(), String> {
@@ -150,11 +158,22 @@ impl Inside {
             path => path,
         };
         let host = self.addresses.front;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nUser-Agent: kube-probe\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nUser-Agent: kube-probe\r\n\r\n"
+        );
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .map_err(|error| error.to_string())?;
         let mut line = String::new();
-        BufReader::new(stream.take(1024)).read_line(&mut line).await.map_err(|error| error.to_string())?;
-        let code = line.split_whitespace().nth(1).and_then(|code| code.parse::<u16>().ok());
+        BufReader::new(stream.take(1024))
+            .read_line(&mut line)
+            .await
+            .map_err(|error| error.to_string())?;
+        let code = line
+            .split_whitespace()
+            .nth(1)
+            .and_then(|code| code.parse::<u16>().ok());
         match code {
             Some(200..400) => Ok(()),
             Some(code) => Err(format!("HTTP probe failed with statuscode: {code}")),

@@ -68,7 +68,10 @@ impl PodSpec {
     /// Read a pod that the store accepted; what is missing has upstream's default.
     pub fn read(pod: &Value) -> Self {
         let list = |field: &str| -> Vec<ContainerSpec> {
-            items(pod, &format!("/spec/{field}")).iter().map(container).collect()
+            items(pod, &format!("/spec/{field}"))
+                .iter()
+                .map(container)
+                .collect()
         };
         Self {
             restart: match text(pod, "/spec/restartPolicy") {
@@ -89,7 +92,9 @@ fn container(container: &Value) -> ContainerSpec {
     ContainerSpec {
         name: text(container, "/name").to_owned(),
         image: text(container, "/image").to_owned(),
-        pre_stop: container.pointer("/lifecycle/preStop").is_some_and(Value::is_object),
+        pre_stop: container
+            .pointer("/lifecycle/preStop")
+            .is_some_and(Value::is_object),
         probes: kinds
             .into_iter()
             .filter_map(|kind| Some((kind, times(container.get(kind.field())?))))
@@ -99,7 +104,11 @@ fn container(container: &Value) -> ContainerSpec {
 
 fn times(probe: &Value) -> ProbeTimes {
     let count = |field: &str, default: u32| {
-        probe.get(field).and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok()).unwrap_or(default)
+        probe
+            .get(field)
+            .and_then(Value::as_u64)
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(default)
     };
     ProbeTimes {
         initial_delay: seconds(probe.get("initialDelaySeconds"), 0),
@@ -118,5 +127,8 @@ pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 }
 
 pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }

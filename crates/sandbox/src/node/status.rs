@@ -28,7 +28,15 @@ pub(super) fn status(now: Timestamp, pod: &Value, life: &Lifecycle, place: Place
         ("PodReadyToStartContainers", true, ""),
         ("Initialized", life.is_initialized(), "ContainersNotInitialized"),
         ("ContainersReady", ready, "ContainersNotReady"),
-        ("Ready", ready && life.gates_open, if ready { "ReadinessGatesNotReady" } else { "ContainersNotReady" }),
+        (
+            "Ready",
+            ready && life.gates_open,
+            if ready {
+                "ReadinessGatesNotReady"
+            } else {
+                "ContainersNotReady"
+            },
+        ),
     ];
     for (kind, holds, reason) in wanted {
         set_condition(&mut conditions, now, kind, holds, reason);
@@ -60,7 +68,9 @@ pub(super) fn written(at: Timestamp) -> String {
 
 fn set_condition(conditions: &mut Vec<Value>, now: Timestamp, kind: &str, holds: bool, reason: &str) {
     let status = if holds { "True" } else { "False" };
-    let old = conditions.iter().position(|condition| text(condition, "/type") == kind);
+    let old = conditions
+        .iter()
+        .position(|condition| text(condition, "/type") == kind);
     let since = old
         .and_then(|at| conditions.get(at))
         .filter(|old| text(old, "/status") == status)
@@ -76,12 +86,21 @@ fn set_condition(conditions: &mut Vec<Value>, now: Timestamp, kind: &str, holds:
 }
 
 fn phase(life: &Lifecycle) -> &'static str {
-    let failed = |container: &Container| matches!(&container.state, State::Ended(ended) if ended.exit.code != 0);
+    let failed =
+        |container: &Container| matches!(&container.state, State::Ended(ended) if ended.exit.code != 0);
     if life.has_ended() && (life.deleted.is_some() || life.restart != RestartPolicy::Always) {
-        return if life.init.iter().chain(&life.containers).any(failed) { "Failed" } else { "Succeeded" };
+        return if life.init.iter().chain(&life.containers).any(failed) {
+            "Failed"
+        } else {
+            "Succeeded"
+        };
     }
     let begun = life.containers.iter().all(|container| container.attempts > 0);
-    if life.is_initialized() && begun { "Running" } else { "Pending" }
+    if life.is_initialized() && begun {
+        "Running"
+    } else {
+        "Pending"
+    }
 }
 
 fn container(container: &Container, initialized: bool) -> Value {
@@ -90,8 +109,12 @@ fn container(container: &Container, initialized: bool) -> Value {
         State::Waiting { .. } | State::Starting if !initialized => {
             ("waiting", json!({ "reason": "PodInitializing" }))
         }
-        State::Waiting { reason, message, .. } if message.is_empty() => ("waiting", json!({ "reason": reason })),
-        State::Waiting { reason, message, .. } => ("waiting", json!({ "reason": reason, "message": message })),
+        State::Waiting { reason, message, .. } if message.is_empty() => {
+            ("waiting", json!({ "reason": reason }))
+        }
+        State::Waiting { reason, message, .. } => {
+            ("waiting", json!({ "reason": reason, "message": message }))
+        }
         State::Starting => ("waiting", json!({ "reason": "ContainerCreating" })),
         State::Running(run) => ("running", json!({ "startedAt": written(run.since) })),
         State::Ended(ended) => ("terminated", terminated(ended)),

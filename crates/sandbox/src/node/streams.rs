@@ -26,13 +26,19 @@ pub(super) struct Streams(pub(super) Arc<Machine>);
 impl Streams {
     fn entry(&self, pod: &PodRef) -> Result<Entry, StreamError> {
         self.0.entry(&pod.uid).ok_or_else(|| {
-            StreamError::Unavailable(format!("node {:?} does not answer for pod {:?}", pod.node, pod.name))
+            StreamError::Unavailable(format!(
+                "node {:?} does not answer for pod {:?}",
+                pod.node, pod.name
+            ))
         })
     }
 
     fn running(&self, pod: &PodRef, container: &str) -> Result<Running, StreamError> {
         let entry = self.entry(pod)?;
-        let running = entry.containers.get(container).filter(|running| running.group.is_some());
+        let running = entry
+            .containers
+            .get(container)
+            .filter(|running| running.group.is_some());
         let missing = || StreamError::Unavailable(format!("container not found ({container:?})"));
         running.cloned().ok_or_else(missing)
     }
@@ -46,20 +52,30 @@ impl PodStreams for Streams {
             let entry = entry?;
             let container = &request.container;
             let waiting = || {
-                let why = format!("container {container:?} in pod {:?} is waiting to start", request.pod.name);
+                let why = format!(
+                    "container {container:?} in pod {:?} is waiting to start",
+                    request.pod.name
+                );
                 StreamError::BadRequest(why)
             };
             let last = entry.containers.get(container).ok_or_else(waiting)?.attempt;
             let attempt = if request.previous {
                 last.checked_sub(1).ok_or_else(|| {
-                    let why = format!("previous terminated container {container:?} in pod {:?} not found", request.pod.name);
+                    let why = format!(
+                        "previous terminated container {container:?} in pod {:?} not found",
+                        request.pod.name
+                    );
                     StreamError::BadRequest(why)
                 })?
             } else {
                 last
             };
             let log = Log {
-                path: entry.folder.join("logs").join(container).join(format!("{attempt}.log")),
+                path: entry
+                    .folder
+                    .join("logs")
+                    .join(container)
+                    .join(format!("{attempt}.log")),
                 timestamps: request.timestamps,
                 since: request.since_seconds.and_then(|seconds| {
                     let seconds = SignedDuration::from_secs(i64::try_from(seconds).ok()?);
@@ -77,7 +93,8 @@ impl PodStreams for Streams {
             tasks.spawn(async move {
                 let goes_on = move || {
                     let entry = machine.any_entry(&uid);
-                    entry.and_then(|entry| entry.containers.get(&container).cloned())
+                    entry
+                        .and_then(|entry| entry.containers.get(&container).cloned())
                         .is_some_and(|running| running.attempt == attempt && running.group.is_some())
                 };
                 log.follow(text, position, Box::new(ours), goes_on).await;
@@ -86,7 +103,11 @@ impl PodStreams for Streams {
         })
     }
 
-    fn exec(&self, request: ExecRequest, streams: ExecStreams) -> BoxFuture<'static, Result<i32, StreamError>> {
+    fn exec(
+        &self,
+        request: ExecRequest,
+        streams: ExecStreams,
+    ) -> BoxFuture<'static, Result<i32, StreamError>> {
         let running = self.running(&request.pod, &request.container);
         let party = self.entry(&request.pod).map(|entry| entry.party);
         let machine = Arc::clone(&self.0);
@@ -103,13 +124,22 @@ impl PodStreams for Streams {
         let attached = request.command.is_empty().then(|| self.logs(log));
         Box::pin(async move {
             let (running, party) = (running?, party?);
-            let ExecStreams { stdin, mut stdout, mut stderr, resize: _ } = streams;
+            let ExecStreams {
+                stdin,
+                mut stdout,
+                mut stderr,
+                resize: _,
+            } = streams;
             if let Some(attached) = attached {
                 copy(&mut attached.await?, &mut stdout).await?;
                 return Ok(0);
             }
             let launch = command(&request.command, &running.launch, &running.paths);
-            let input = if stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+            let input = if stdin.is_some() {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            };
             let mut process = match machine.guard.start_with(&launch, input) {
                 Ok(process) => process,
                 Err(error) => {
@@ -170,23 +200,44 @@ impl Log {
     async fn read(&self, from: u64) -> (Vec<u8>, u64) {
         let bytes = read_from(&self.path, from).await.unwrap_or_default();
         // A line that is just being written comes the next time.
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let whole = bytes
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
         let lines = bytes.get(..whole).unwrap_or_default();
-        let shown = lines.split_inclusive(|byte| *byte == b'\n').flat_map(|line| self.shown(line)).collect();
+        let shown = lines
+            .split_inclusive(|byte| *byte == b'\n')
+            .flat_map(|line| self.shown(line))
+            .collect();
         (shown, from + u64::try_from(whole).unwrap_or_default())
     }
 
     fn shown(&self, line: &[u8]) -> Vec<u8> {
         let mut parts = line.splitn(4, |byte| *byte == b' ');
-        let (Some(time), _, Some(whole), Some(text)) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        let (Some(time), _, Some(whole), Some(text)) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
             return Vec::new();
         };
-        let written = std::str::from_utf8(time).ok().and_then(|time| time.parse::<Timestamp>().ok());
-        if self.since.is_some_and(|since| written.is_some_and(|written| written < since)) {
+        let written = std::str::from_utf8(time)
+            .ok()
+            .and_then(|time| time.parse::<Timestamp>().ok());
+        if self
+            .since
+            .is_some_and(|since| written.is_some_and(|written| written < since))
+        {
             return Vec::new();
         }
-        let text = if whole == b"P" { text.strip_suffix(b"\n").unwrap_or(text) } else { text };
-        if self.timestamps { [time, b" ", text].concat() } else { text.to_vec() }
+        let text = if whole == b"P" {
+            text.strip_suffix(b"\n").unwrap_or(text)
+        } else {
+            text
+        };
+        if self.timestamps {
+            [time, b" ", text].concat()
+        } else {
+            text.to_vec()
+        }
     }
 
     async fn follow(&self, begin: Vec<u8>, mut position: u64, mut to: BoxWrite, goes_on: impl Fn() -> bool) {

@@ -74,7 +74,11 @@ impl Asked<'_> {
             return Ok([(text(token, "/path").to_owned(), self.token.as_bytes().to_vec())].into());
         }
         let mut files = BTreeMap::new();
-        for item in source.get("downwardAPI").map(|api| items(api, "/items")).unwrap_or_default() {
+        for item in source
+            .get("downwardAPI")
+            .map(|api| items(api, "/items"))
+            .unwrap_or_default()
+        {
             let value = field(self.pod, self.facts, text(item, "/fieldRef/fieldPath"))?;
             files.insert(text(item, "/path").to_owned(), value.into_bytes());
         }
@@ -120,11 +124,12 @@ pub(super) fn place(folder: PathBuf, content: &Content) -> io::Result<PathBuf> {
         }
         Content::Files(files) => {
             fs::create_dir_all(&folder)?;
-            let wanted: BTreeSet<PathBuf> =
-                files.keys().filter_map(|name| inside(&folder, name)).collect();
+            let wanted: BTreeSet<PathBuf> = files.keys().filter_map(|name| inside(&folder, name)).collect();
             remove_others(&folder, &wanted)?;
             for (name, bytes) in files {
-                let Some(path) = inside(&folder, name) else { continue };
+                let Some(path) = inside(&folder, name) else {
+                    continue;
+                };
                 if fs::read(&path).is_ok_and(|old| old == *bytes) {
                     continue;
                 }
@@ -137,7 +142,9 @@ pub(super) fn place(folder: PathBuf, content: &Content) -> io::Result<PathBuf> {
 
 /// A path below the folder; an absolute one or one with `..` is none.
 fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
-    let plain = Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    let plain = Path::new(name)
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)));
     (plain && !name.is_empty()).then(|| folder.join(name))
 }
 
@@ -169,7 +176,11 @@ fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> io::Result<()> {
 pub(super) fn wipe(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        if path.is_dir() {
+            fs::remove_dir_all(path)?
+        } else {
+            fs::remove_file(path)?
+        }
     }
     Ok(())
 }

@@ -56,11 +56,19 @@ impl Bed {
         let mut config = Config::new(&folder, images);
         config.heartbeat = SignedDuration::from_millis(500);
         config.node_grace = SignedDuration::from_secs(4);
-        config.back_off = BackOff { first: SignedDuration::from_millis(200), ..BackOff::UPSTREAM };
+        config.back_off = BackOff {
+            first: SignedDuration::from_millis(200),
+            ..BackOff::UPSTREAM
+        };
         change(&mut config);
         let nodes = Nodes::start(&kubernetes, config)?;
         let client = kubernetes.client();
-        Ok(Self { kubernetes, nodes, client, folder })
+        Ok(Self {
+            kubernetes,
+            nodes,
+            client,
+            folder,
+        })
     }
 
     pub(crate) async fn end(self) -> Result<()> {
@@ -78,8 +86,15 @@ impl Bed {
     }
 
     pub(crate) async fn create(&self, object: Value) -> Result<()> {
-        let kind = object.pointer("/kind").and_then(Value::as_str).context("kind")?.to_owned();
-        let version = object.pointer("/apiVersion").and_then(Value::as_str).context("apiVersion")?;
+        let kind = object
+            .pointer("/kind")
+            .and_then(Value::as_str)
+            .context("kind")?
+            .to_owned();
+        let version = object
+            .pointer("/apiVersion")
+            .and_then(Value::as_str)
+            .context("apiVersion")?;
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let resource = kube::core::GroupVersionKind::gvk(group, version, &kind);
         let resource = kube::core::ApiResource::from_gvk(&resource);
@@ -88,12 +103,15 @@ impl Bed {
         } else {
             Api::default_namespaced_with(self.client.clone(), &resource)
         };
-        api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        api.create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         Ok(())
     }
 
     pub(crate) async fn patch_set(&self, patch: Value) -> Result<()> {
-        self.sets().patch("db", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.sets()
+            .patch("db", &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
@@ -118,7 +136,8 @@ impl Bed {
     }
 
     pub(crate) async fn until_ready(&self, name: &str) -> Result<Value> {
-        self.until(name, "ready", |pod| is_ready(pod) && !is_deleting(pod)).await
+        self.until(name, "ready", |pod| is_ready(pod) && !is_deleting(pod))
+            .await
     }
 
     pub(crate) async fn until_set(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
@@ -130,7 +149,11 @@ impl Bed {
             }
             if tokio::time::Instant::now() > deadline {
                 let pods = self.pods().list(&kube::api::ListParams::default()).await?;
-                bail!("the set is not {what}: {:#}\n{}", set["status"], serde_json::to_string_pretty(&pods.items)?);
+                bail!(
+                    "the set is not {what}: {:#}\n{}",
+                    set["status"],
+                    serde_json::to_string_pretty(&pods.items)?
+                );
             }
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
@@ -139,7 +162,9 @@ impl Bed {
     pub(crate) async fn until_replicas(&self, replicas: i64) -> Result<Value> {
         self.until_set("as large as asked", |set| {
             let status = &set["status"];
-            ["replicas", "readyReplicas", "updatedReplicas"].iter().all(|field| status[field] == replicas)
+            ["replicas", "readyReplicas", "updatedReplicas"]
+                .iter()
+                .all(|field| status[field] == replicas)
                 && status["observedGeneration"] == set["metadata"]["generation"]
                 && status["currentRevision"] == status["updateRevision"]
         })
@@ -147,8 +172,16 @@ impl Bed {
     }
 
     /// Output, errors and exit code of a command in a pod.
-    pub(crate) async fn exec(&self, pod: &str, command: &[&str], input: &str) -> Result<(String, String, i32)> {
-        let params = AttachParams::default().stdin(!input.is_empty()).stdout(true).stderr(true);
+    pub(crate) async fn exec(
+        &self,
+        pod: &str,
+        command: &[&str],
+        input: &str,
+    ) -> Result<(String, String, i32)> {
+        let params = AttachParams::default()
+            .stdin(!input.is_empty())
+            .stdout(true)
+            .stderr(true);
         let mut process = self.pods().exec(pod, command.iter().copied(), &params).await?;
         if let Some(mut stdin) = process.stdin() {
             stdin.write_all(input.as_bytes()).await?;
@@ -158,18 +191,33 @@ impl Bed {
         // Together: the pipes are small.
         let (out, err) = tokio::try_join!(read_all(process.stdout()), read_all(process.stderr()))?;
         let status = serde_json::to_value(status.await)?;
-        let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let causes = status["details"]["causes"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let code = causes.iter().find(|cause| cause["reason"] == "ExitCode");
         let code = code.and_then(|cause| cause["message"].as_str()?.parse().ok());
         Ok((out, err, code.unwrap_or_default()))
     }
 
     pub(crate) async fn log(&self, pod: &str, previous: bool) -> Result<String> {
-        Ok(self.pods().logs(pod, &LogParams { previous, ..LogParams::default() }).await?)
+        Ok(self
+            .pods()
+            .logs(
+                pod,
+                &LogParams {
+                    previous,
+                    ..LogParams::default()
+                },
+            )
+            .await?)
     }
 
     pub(crate) fn data(&self, claim: &str, file: &str) -> Result<String> {
-        let folder = self.nodes.volume("default", claim).context("the claim has no folder")?;
+        let folder = self
+            .nodes
+            .volume("default", claim)
+            .context("the claim has no folder")?;
         std::fs::read_to_string(folder.join(file)).with_context(|| format!("{claim}/{file}"))
     }
 }
@@ -202,9 +250,14 @@ pub(crate) fn is_deleting(pod: &Value) -> bool {
 }
 
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
-    let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let found = conditions.iter().find(|condition| condition["type"] == kind);
-    found.and_then(|condition| condition["status"].as_str()).unwrap_or_default()
+    found
+        .and_then(|condition| condition["status"].as_str())
+        .unwrap_or_default()
 }
 
 pub(crate) fn is_ready(pod: &Value) -> bool {
@@ -214,12 +267,18 @@ pub(crate) fn is_ready(pod: &Value) -> bool {
 /// Whether anything of a process group is alive.
 pub(crate) fn lives(group: i32) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.map(|entry| entry.path().join("stat")).any(|stat| in_group(&stat, group))
+    processes
+        .map(|entry| entry.path().join("stat"))
+        .any(|stat| in_group(&stat, group))
 }
 
 fn in_group(stat: &Path, group: i32) -> bool {
     let stat = std::fs::read_to_string(stat).unwrap_or_default();
-    let mut fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace()).into_iter().flatten();
+    let mut fields = stat
+        .rsplit_once(')')
+        .map(|(_, rest)| rest.split_whitespace())
+        .into_iter()
+        .flatten();
     let state = fields.next().unwrap_or_default();
     fields.nth(1) == Some(group.to_string().as_str()) && !matches!(state, "Z" | "X")
 }

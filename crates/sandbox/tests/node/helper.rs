@@ -19,7 +19,10 @@ fn variable(name: &str) -> Result<String> {
 fn resolve(target: &str) -> Result<String> {
     let (host, port) = target.split_once(':').context("a port")?;
     let hosts = std::fs::read_to_string(variable(sandbox::node::HOSTS_VARIABLE)?)?;
-    let address = sandbox::node::lookup(&hosts, host).first().map_or(host, |address| *address).to_owned();
+    let address = sandbox::node::lookup(&hosts, host)
+        .first()
+        .map_or(host, |address| *address)
+        .to_owned();
     Ok(format!("{address}:{port}"))
 }
 
@@ -98,7 +101,9 @@ fn ask() -> Result<()> {
     let mut line = String::new();
     match BufReader::new(stream).read_line(&mut line) {
         Ok(_) => println!("result: {line}"),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => println!("result: silence"),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            println!("result: silence")
+        }
         Err(error) => println!("result: {:?}", error.kind()),
     }
     Ok(())
@@ -108,12 +113,14 @@ fn ask() -> Result<()> {
 #[test]
 #[ignore = "a program for pods, started by other tests"]
 fn list_pods() -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let client = kube::Client::try_from(kube::Config::infer().await?)?;
         let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::default_namespaced(client);
-        let list = tokio::time::timeout(Duration::from_secs(2), pods.list(&kube::api::ListParams::default()));
-        match list.await {
+        let all = kube::api::ListParams::default();
+        match tokio::time::timeout(Duration::from_secs(2), pods.list(&all)).await {
             Ok(Ok(list)) => println!("result: {} pods", list.items.len()),
             Ok(Err(error)) => println!("result: {error}"),
             Err(_) => println!("result: silence"),

@@ -88,13 +88,22 @@ async fn a_set_is_created_scaled_and_rolled() -> Result<()> {
     let mut addresses = Vec::new();
     for name in ["db-0", "db-1", "db-2"] {
         let pod = bed.pod(name).await?;
-        assert_eq!(pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["reason"], "Completed");
-        assert_eq!(bed.data(&format!("data-{name}"), "starts")?, format!("hello from {name}\n"));
+        assert_eq!(
+            pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["reason"],
+            "Completed"
+        );
+        assert_eq!(
+            bed.data(&format!("data-{name}"), "starts")?,
+            format!("hello from {name}\n")
+        );
         assert_eq!(bed.data(&format!("data-{name}"), "inits")?, "init\n");
         addresses.push(pod["status"]["podIP"].as_str().context("an address")?.to_owned());
     }
     let hosts = std::fs::read_to_string(bed.nodes.hosts_file("default"))?;
-    assert_eq!(lookup(&hosts, "db-1.db.default.svc.cluster.local"), [addresses[1].as_str()]);
+    assert_eq!(
+        lookup(&hosts, "db-1.db.default.svc.cluster.local"),
+        [addresses[1].as_str()]
+    );
     assert_eq!(lookup(&hosts, "db-2.db"), [addresses[2].as_str()]);
     assert_eq!(lookup(&hosts, "db").len(), 3);
     addresses.dedup();
@@ -111,8 +120,14 @@ async fn a_set_is_created_scaled_and_rolled() -> Result<()> {
 
     // Rolled: every pod once, and ends as asked.
     let before = bed.pod("db-0").await?["metadata"]["uid"].clone();
-    bed.patch_set(json!({ "spec": { "template": { "metadata": { "annotations": { "restarted": "now" } } } } })).await?;
-    bed.until_set("rolling", |set| set["status"]["currentRevision"] != set["status"]["updateRevision"]).await?;
+    bed.patch_set(
+        json!({ "spec": { "template": { "metadata": { "annotations": { "restarted": "now" } } } } }),
+    )
+    .await?;
+    bed.until_set("rolling", |set| {
+        set["status"]["currentRevision"] != set["status"]["updateRevision"]
+    })
+    .await?;
     bed.until_replicas(3).await?;
     assert_ne!(bed.pod("db-0").await?["metadata"]["uid"], before);
     assert_eq!(bed.data("data-db-0", "starts")?.lines().count(), 2);
@@ -123,14 +138,24 @@ async fn a_set_is_created_scaled_and_rolled() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_drained_as_far_as_the_budget_allows() -> Result<()> {
     let bed = created().await?;
-    let home = bed.pod("db-1").await?["spec"]["nodeName"].as_str().context("a node")?.to_owned();
+    let home = bed.pod("db-1").await?["spec"]["nodeName"]
+        .as_str()
+        .context("a node")?
+        .to_owned();
     let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(bed.client.clone());
     let cordon = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
     nodes.patch(&home, &PatchParams::default(), &cordon).await?;
     bed.pods().evict("db-1", &EvictParams::default()).await?;
     let refused = bed.pods().evict("db-2", &EvictParams::default()).await;
-    assert!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 429), "{refused:?}");
-    let moved = bed.until("db-1", "on another node", |pod| is_ready(pod) && pod["spec"]["nodeName"] != home).await?;
+    assert!(
+        matches!(&refused, Err(kube::Error::Api(status)) if status.code == 429),
+        "{refused:?}"
+    );
+    let moved = bed
+        .until("db-1", "on another node", |pod| {
+            is_ready(pod) && pod["spec"]["nodeName"] != home
+        })
+        .await?;
     assert_eq!(bed.data("data-db-1", "starts")?.lines().count(), 2, "{moved}");
     bed.end().await
 }
@@ -141,17 +166,32 @@ async fn a_killed_process_is_another_one_in_the_same_pod() -> Result<()> {
     let before = bed.pod("db-0").await?;
     bed.nodes.kill(&party("db-0"), None)?;
     let after = bed
-        .until("db-0", "restarted", |pod| is_ready(pod) && pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+        .until("db-0", "restarted", |pod| {
+            is_ready(pod) && pod["status"]["containerStatuses"][0]["restartCount"] == 1
+        })
         .await?;
     assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
     assert_eq!(before["status"]["podIP"], after["status"]["podIP"]);
-    let (before, after) = (&before["status"]["containerStatuses"][0], &after["status"]["containerStatuses"][0]);
+    let (before, after) = (
+        &before["status"]["containerStatuses"][0],
+        &after["status"]["containerStatuses"][0],
+    );
     assert_ne!(before["containerID"], after["containerID"]);
     assert_eq!(after["lastState"]["terminated"]["exitCode"], 137);
-    assert_eq!(after["lastState"]["terminated"]["containerID"], before["containerID"]);
-    assert_eq!(bed.data("data-db-0", "inits")?, "init\n", "init containers run once per pod");
+    assert_eq!(
+        after["lastState"]["terminated"]["containerID"],
+        before["containerID"]
+    );
+    assert_eq!(
+        bed.data("data-db-0", "inits")?,
+        "init\n",
+        "init containers run once per pod"
+    );
     let happened = bed.nodes.happened();
-    assert!(matches!(happened.as_slice(), [one] if one.fault == Fault::Kill(party("db-0"))), "{happened:?}");
+    assert!(
+        matches!(happened.as_slice(), [one] if one.fault == Fault::Kill(party("db-0"))),
+        "{happened:?}"
+    );
     bed.end().await
 }
 
@@ -165,7 +205,10 @@ async fn a_lost_node_keeps_its_pod_until_it_comes_back() -> Result<()> {
     bed.nodes.lose(&home, Loss::Agent)?;
     bed.until("db-2", "not ready", |pod| !is_ready(pod)).await?;
     let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(bed.client.clone());
-    assert_eq!(condition(&serde_json::to_value(nodes.get(&home).await?)?, "Ready"), "Unknown");
+    assert_eq!(
+        condition(&serde_json::to_value(nodes.get(&home).await?)?, "Ready"),
+        "Unknown"
+    );
     let deleted = bed.until("db-2", "being deleted", is_deleting).await?;
     assert_eq!(deleted["metadata"]["uid"], before["metadata"]["uid"]);
     // Its processes live on: nobody there saw the deletion.
@@ -174,8 +217,14 @@ async fn a_lost_node_keeps_its_pod_until_it_comes_back() -> Result<()> {
 
     bed.nodes.revive(&home)?;
     let uid = before["metadata"]["uid"].clone();
-    bed.until("db-2", "another pod", |pod| is_ready(pod) && pod["metadata"]["uid"] != uid).await?;
-    eventually("the old processes ended", || processes.iter().all(|group| !lives(*group))).await?;
+    bed.until("db-2", "another pod", |pod| {
+        is_ready(pod) && pod["metadata"]["uid"] != uid
+    })
+    .await?;
+    eventually("the old processes ended", || {
+        processes.iter().all(|group| !lives(*group))
+    })
+    .await?;
     assert_eq!(bed.data("data-db-2", "ends")?, "stop\nterm\n");
     bed.end().await
 }
@@ -187,12 +236,17 @@ async fn a_power_cut_ends_processes_without_a_word() -> Result<()> {
     let home = pod["spec"]["nodeName"].as_str().context("a node")?.to_owned();
     let processes = bed.nodes.processes(&party("db-0"));
     bed.nodes.lose(&home, Loss::Power)?;
-    eventually("the processes are gone", || processes.iter().all(|group| !lives(*group))).await?;
+    eventually("the processes are gone", || {
+        processes.iter().all(|group| !lives(*group))
+    })
+    .await?;
     assert!(bed.data("data-db-0", "ends").is_err(), "no hook, no signal");
     assert!(is_ready(&bed.pod("db-0").await?), "nobody knows it yet");
     bed.nodes.revive(&home)?;
     let after = bed
-        .until("db-0", "restarted", |pod| is_ready(pod) && pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+        .until("db-0", "restarted", |pod| {
+            is_ready(pod) && pod["status"]["containerStatuses"][0]["restartCount"] == 1
+        })
         .await?;
     assert_eq!(after["metadata"]["uid"], pod["metadata"]["uid"]);
     bed.end().await

@@ -8,7 +8,10 @@ use crate::bed::{Bed, eventually, party, pod};
 
 fn helper(name: &str, program: &str, env: &[(&str, &str)]) -> Value {
     let mut pod = pod(name, "");
-    let env: Vec<Value> = env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    let env: Vec<Value> = env
+        .iter()
+        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .collect();
     pod["spec"]["containers"] = json!([{
         "name": "main", "image": "helper", "args": [format!("helper::{program}")], "env": env,
     }]);
@@ -20,7 +23,8 @@ fn server(name: &str) -> Value {
     let mut server = helper(name, "serve", &[("LISTEN", "0.0.0.0:7687")]);
     server["spec"]["hostname"] = name.into();
     server["spec"]["subdomain"] = name.into();
-    server["spec"]["containers"][0]["readinessProbe"] = json!({ "tcpSocket": { "port": 7687 }, "periodSeconds": 1 });
+    server["spec"]["containers"][0]["readinessProbe"] =
+        json!({ "tcpSocket": { "port": 7687 }, "periodSeconds": 1 });
     server
 }
 
@@ -42,7 +46,9 @@ async fn servers() -> Result<Bed> {
     }
     eventually("names", || {
         let hosts = std::fs::read_to_string(bed.nodes.hosts_file("default")).unwrap_or_default();
-        ["a.a", "b.b"].iter().all(|name| !sandbox::node::lookup(&hosts, name).is_empty())
+        ["a.a", "b.b"]
+            .iter()
+            .all(|name| !sandbox::node::lookup(&hosts, name).is_empty())
     })
     .await?;
     Ok(bed)
@@ -51,8 +57,18 @@ async fn servers() -> Result<Bed> {
 /// What a connection from a pod to an address comes to.
 async fn ask(bed: &Bed, from: &str, to: &str) -> Result<String> {
     let program = std::env::current_exe()?.display().to_string();
-    let (output, _, _) = bed.exec(from, &[&program, "--ignored", "--exact", "--nocapture", "helper::ask", to], "").await?;
-    let result = output.lines().find_map(|line| line.split_once("result: ")).context("a result")?.1;
+    let (output, _, _) = bed
+        .exec(
+            from,
+            &[&program, "--ignored", "--exact", "--nocapture", "helper::ask", to],
+            "",
+        )
+        .await?;
+    let result = output
+        .lines()
+        .find_map(|line| line.split_once("result: "))
+        .context("a result")?
+        .1;
     Ok(result.to_owned())
 }
 
@@ -63,7 +79,10 @@ async fn until_answer(bed: &Bed, from: &str, to: &str, expected: &str) -> Result
         if answer == expected {
             return Ok(());
         }
-        anyhow::ensure!(tokio::time::Instant::now() < deadline, "{from} to {to}: {answer}, not {expected}");
+        anyhow::ensure!(
+            tokio::time::Instant::now() < deadline,
+            "{from} to {to}: {answer}, not {expected}"
+        );
     }
 }
 
@@ -73,8 +92,15 @@ async fn pods_have_the_same_port_and_reach_each_other_by_name() -> Result<()> {
     until_answer(&bed, "a", "b.b.default.svc.cluster.local:7687", "tick 0").await?;
     until_answer(&bed, "b", "a.a:7687", "tick 0").await?;
     // The server sees who it is, although a loopback address was connected to.
-    let a = bed.pod("a").await?["status"]["podIP"].as_str().context("an address")?.to_owned();
-    assert!(bed.log("b", false).await?.contains(&format!("accepted {a}\n")), "{}", bed.log("b", false).await?);
+    let a = bed.pod("a").await?["status"]["podIP"]
+        .as_str()
+        .context("an address")?
+        .to_owned();
+    assert!(
+        bed.log("b", false).await?.contains(&format!("accepted {a}\n")),
+        "{}",
+        bed.log("b", false).await?
+    );
     bed.end().await
 }
 
@@ -84,7 +110,10 @@ async fn where_nobody_listens_a_connection_is_refused() -> Result<()> {
     bed.create(server("a")).await?;
     bed.create(server("b")).await?;
     bed.until_ready("a").await?;
-    let b = bed.until_ready("b").await?["status"]["podIP"].as_str().context("an address")?.to_owned();
+    let b = bed.until_ready("b").await?["status"]["podIP"]
+        .as_str()
+        .context("an address")?
+        .to_owned();
     until_answer(&bed, "a", &format!("{b}:7687"), "tick 0").await?;
     assert_eq!(ask(&bed, "a", &format!("{b}:7688")).await?, "ConnectionRefused");
     for restarts in 1..=2 {
@@ -112,7 +141,12 @@ async fn a_cut_is_silence_for_the_two_that_it_is_between_and_for_nobody_else() -
     assert_eq!(ask(&bed, "c", "a.a:7687").await?, "tick 0");
     bed.nodes.heal(&party("a"), &party("b"), Direction::Both);
     assert_eq!(ask(&bed, "a", "b.b:7687").await?, "tick 0");
-    let faults: Vec<Fault> = bed.nodes.happened().into_iter().map(|happened| happened.fault).collect();
+    let faults: Vec<Fault> = bed
+        .nodes
+        .happened()
+        .into_iter()
+        .map(|happened| happened.fault)
+        .collect();
     let (a, b) = (party("a"), party("b"));
     assert_eq!(
         faults,
@@ -144,7 +178,8 @@ async fn grows(bed: &Bed, name: &str, word: &str) -> Result<bool> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_in_one_direction_leaves_the_other_and_the_connection_survives_it() -> Result<()> {
     let bed = servers().await?;
-    bed.create(helper("talker", "chat", &[("TARGET", "b.b:7687")])).await?;
+    bed.create(helper("talker", "chat", &[("TARGET", "b.b:7687")]))
+        .await?;
     let (talker, b) = (party("talker"), party("b"));
     bed.until_ready("talker").await?;
     assert!(grows(&bed, "b", "heard line").await? && grows(&bed, "talker", "got tick").await?);
@@ -153,13 +188,19 @@ async fn a_cut_in_one_direction_leaves_the_other_and_the_connection_survives_it(
     assert!(grows(&bed, "talker", "got tick").await?, "the other way is open");
     bed.nodes.heal(&talker, &b, Direction::OneWay);
     bed.nodes.cut(&b, &talker, Direction::OneWay);
-    assert!(grows(&bed, "b", "heard line").await?, "healed, in the same connection");
+    assert!(
+        grows(&bed, "b", "heard line").await?,
+        "healed, in the same connection"
+    );
     assert!(!grows(&bed, "talker", "got tick").await?, "cut");
     bed.nodes.heal(&b, &talker, Direction::OneWay);
     assert!(grows(&bed, "talker", "got tick").await?);
     // Nothing was lost in between, and nothing came twice.
     let heard = bed.log("b", false).await?;
-    let numbers: Vec<u32> = heard.lines().filter_map(|line| line.strip_prefix("heard line ")?.parse().ok()).collect();
+    let numbers: Vec<u32> = heard
+        .lines()
+        .filter_map(|line| line.strip_prefix("heard line ")?.parse().ok())
+        .collect();
     assert_eq!(numbers, (0..u32::try_from(numbers.len())?).collect::<Vec<_>>());
     assert_eq!(bed.log("b", false).await?.matches("accepted").count(), 1);
     bed.end().await
@@ -173,7 +214,10 @@ async fn a_stopped_process_is_silent_and_goes_on_later() -> Result<()> {
     assert_eq!(ask(&bed, "a", "b.b:7687").await?, "silence");
     bed.nodes.continue_processes(&party("b"), None)?;
     until_answer(&bed, "a", "b.b:7687", "tick 0").await?;
-    assert_eq!(bed.pod("b").await?["status"]["containerStatuses"][0]["restartCount"], 0);
+    assert_eq!(
+        bed.pod("b").await?["status"]["containerStatuses"][0]["restartCount"],
+        0
+    );
     bed.end().await
 }
 
@@ -184,13 +228,26 @@ async fn a_pod_uses_the_api_with_its_own_token_and_can_be_cut_off_from_it() -> R
     bed.until_ready("user").await?;
     let program = std::env::current_exe()?.display().to_string();
     let list = async || {
-        let words = [program.as_str(), "--ignored", "--exact", "--nocapture", "helper::list_pods"];
+        let words = [
+            program.as_str(),
+            "--ignored",
+            "--exact",
+            "--nocapture",
+            "helper::list_pods",
+        ];
         let (output, _, _) = bed.exec("user", &words, "").await?;
-        let result = output.lines().find_map(|line| line.split_once("result: ")).context("a result")?.1;
+        let result = output
+            .lines()
+            .find_map(|line| line.split_once("result: "))
+            .context("a result")?
+            .1;
         Ok::<_, anyhow::Error>(result.to_owned())
     };
     let refusal = list().await?;
-    assert!(refusal.contains("system:serviceaccount:default:default"), "known, but not allowed: {refusal}");
+    assert!(
+        refusal.contains("system:serviceaccount:default:default"),
+        "known, but not allowed: {refusal}"
+    );
     for object in [
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",

@@ -15,7 +15,10 @@ use crate::bed::{Bed, eventually, is_deleting, is_ready, lives, party, pod};
 const FOREVER: &str = "while :; do sleep 0.05; done";
 
 fn with(mut pod: Value, container: &Value) -> Value {
-    if let (Some(target), Some(change)) = (pod["spec"]["containers"][0].as_object_mut(), container.as_object()) {
+    if let (Some(target), Some(change)) = (
+        pod["spec"]["containers"][0].as_object_mut(),
+        container.as_object(),
+    ) {
         target.extend(change.clone());
     }
     pod
@@ -24,15 +27,25 @@ fn with(mut pod: Value, container: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_image_says_so_and_starts_when_nothing_else_is_wrong() -> Result<()> {
     let bed = Bed::new()?;
-    bed.create(with(pod("one", FOREVER), &json!({ "image": "redis:7" }))).await?;
+    bed.create(with(pod("one", FOREVER), &json!({ "image": "redis:7" })))
+        .await?;
     let waiting = |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["waiting"].clone();
-    let stuck = bed.until("one", "backing off", |pod| waiting(pod)["reason"] == "ImagePullBackOff").await?;
+    let stuck = bed
+        .until("one", "backing off", |pod| {
+            waiting(pod)["reason"] == "ImagePullBackOff"
+        })
+        .await?;
     let message = waiting(&stuck)["message"].to_string();
-    assert!(message.contains("redis:7") && message.contains("busybox:*"), "{message}");
+    assert!(
+        message.contains("redis:7") && message.contains("busybox:*"),
+        "{message}"
+    );
     assert_eq!(stuck["status"]["phase"], "Pending");
     // The image of a pod may be changed; its node tries again.
     let image = json!({ "spec": { "containers": [{ "name": "main", "image": "busybox:2" }] } });
-    bed.pods().patch("one", &PatchParams::default(), &Patch::Strategic(image)).await?;
+    bed.pods()
+        .patch("one", &PatchParams::default(), &Patch::Strategic(image))
+        .await?;
     bed.until_ready("one").await?;
     bed.end().await
 }
@@ -41,16 +54,23 @@ async fn an_unknown_image_says_so_and_starts_when_nothing_else_is_wrong() -> Res
 async fn a_container_that_fails_its_liveness_is_restarted_and_keeps_its_last_log() -> Result<()> {
     let bed = Bed::new()?;
     let script = "echo run $$; touch alive; while :; do sleep 0.05; done";
-    let probe = json!({ "exec": { "command": ["test", "-f", "alive"] }, "periodSeconds": 1, "failureThreshold": 1 });
-    bed.create(with(pod("one", script), &json!({ "livenessProbe": probe }))).await?;
+    let probe =
+        json!({ "exec": { "command": ["test", "-f", "alive"] }, "periodSeconds": 1, "failureThreshold": 1 });
+    bed.create(with(pod("one", script), &json!({ "livenessProbe": probe })))
+        .await?;
     bed.until_ready("one").await?;
     let first = bed.log("one", false).await?;
     let (_, _, code) = bed.exec("one", &["rm", "alive"], "").await?;
     assert_eq!(code, 0);
     let pod = bed
-        .until("one", "restarted", |pod| is_ready(pod) && pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+        .until("one", "restarted", |pod| {
+            is_ready(pod) && pod["status"]["containerStatuses"][0]["restartCount"] == 1
+        })
         .await?;
-    assert_eq!(pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 143, "by SIGTERM");
+    assert_eq!(
+        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 143,
+        "by SIGTERM"
+    );
     eventually("another run", || true).await?;
     assert_eq!(bed.log("one", true).await?, first);
     assert_ne!(bed.log("one", false).await?, first);
@@ -91,10 +111,20 @@ async fn files_from_the_api_follow_it_while_the_process_runs() -> Result<()> {
     bed.until_ready("one").await?;
     assert_eq!(bed.exec("one", &["cat", "/etc/words/word"], "").await?.0, "old");
     let (token, _, _) = bed.exec("one", &["cat", "/api/token"], "").await?;
-    let user = bed.kubernetes.with_store(|store| store.authenticate(bed.kubernetes.now(), &token));
-    assert_eq!(user.context("a good token")?.name, "system:serviceaccount:default:default");
+    let user = bed
+        .kubernetes
+        .with_store(|store| store.authenticate(bed.kubernetes.now(), &token));
+    assert_eq!(
+        user.context("a good token")?.name,
+        "system:serviceaccount:default:default"
+    );
     let maps: Api<ConfigMap> = Api::default_namespaced(bed.client.clone());
-    maps.patch("words", &PatchParams::default(), &Patch::Merge(json!({ "data": { "word": "new" } }))).await?;
+    maps.patch(
+        "words",
+        &PatchParams::default(),
+        &Patch::Merge(json!({ "data": { "word": "new" } })),
+    )
+    .await?;
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     while bed.exec("one", &["cat", "/etc/words/word"], "").await?.0 != "new" {
         anyhow::ensure!(tokio::time::Instant::now() < deadline, "the file does not follow");
@@ -106,9 +136,13 @@ async fn files_from_the_api_follow_it_while_the_process_runs() -> Result<()> {
 async fn a_pod_waits_for_what_it_needs_and_says_what_that_is() -> Result<()> {
     let bed = Bed::new()?;
     let env = json!([{ "name": "X", "valueFrom": { "secretKeyRef": { "name": "keys", "key": "k" } } }]);
-    bed.create(with(pod("one", FOREVER), &json!({ "env": env }))).await?;
+    bed.create(with(pod("one", FOREVER), &json!({ "env": env })))
+        .await?;
     let reason = "CreateContainerConfigError";
-    bed.until("one", reason, |pod| pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason).await?;
+    bed.until("one", reason, |pod| {
+        pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+    })
+    .await?;
     bed.create(json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "keys", "namespace": "default" },
         "stringData": { "k": "v" },
@@ -135,17 +169,28 @@ async fn exec_has_input_output_errors_and_an_exit_code() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_followed_log_ends_with_its_container() -> Result<()> {
     let bed = Bed::new()?;
-    let mut task = pod("one", "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done; echo last");
+    let mut task = pod(
+        "one",
+        "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done; echo last",
+    );
     task["spec"]["restartPolicy"] = json!("Never");
     bed.create(task).await?;
-    bed.until("one", "running", |pod| pod["status"]["phase"] == "Running").await?;
-    let follow = kube::api::LogParams { follow: true, ..Default::default() };
+    bed.until("one", "running", |pod| pod["status"]["phase"] == "Running")
+        .await?;
+    let follow = kube::api::LogParams {
+        follow: true,
+        ..Default::default()
+    };
     let mut stream = bed.pods().log_stream("one", &follow).await?;
     let mut text = String::new();
     futures::AsyncReadExt::read_to_string(&mut stream, &mut text).await?;
     assert_eq!(text, "line 1\nline 2\nline 3\nline 4\nline 5\nlast\n");
-    bed.until("one", "done", |pod| pod["status"]["phase"] == "Succeeded").await?;
-    let tail = kube::api::LogParams { tail_lines: Some(1), ..Default::default() };
+    bed.until("one", "done", |pod| pod["status"]["phase"] == "Succeeded")
+        .await?;
+    let tail = kube::api::LogParams {
+        tail_lines: Some(1),
+        ..Default::default()
+    };
     assert_eq!(bed.pods().logs("one", &tail).await?, "last\n");
     bed.end().await
 }
@@ -195,7 +240,10 @@ async fn a_wiped_volume_is_empty_under_its_process() -> Result<()> {
     }))
     .await?;
     let mut writer = with(
-        pod("one", "mkdir -p /disk/a; echo x > /disk/a/b; while :; do sleep 0.05; done"),
+        pod(
+            "one",
+            "mkdir -p /disk/a; echo x > /disk/a/b; while :; do sleep 0.05; done",
+        ),
         &json!({ "volumeMounts": [{ "name": "disk", "mountPath": "/disk" }] }),
     );
     writer["spec"]["volumes"] = json!([{ "name": "disk", "persistentVolumeClaim": { "claimName": "disk" } }]);
@@ -204,15 +252,20 @@ async fn a_wiped_volume_is_empty_under_its_process() -> Result<()> {
     eventually("written", || bed.data("disk", "a/b").is_ok()).await?;
     bed.nodes.wipe("default", "disk")?;
     assert_eq!(bed.exec("one", &["ls", "/disk"], "").await?.0, "");
-    assert!(matches!(bed.nodes.happened().as_slice(), [one] if one.fault == Fault::Wipe("default".into(), "disk".into())));
+    assert!(
+        matches!(bed.nodes.happened().as_slice(), [one] if one.fault == Fault::Wipe("default".into(), "disk".into()))
+    );
     assert!(bed.nodes.wipe("default", "other").is_err());
 
     // A claim that is deleted waits for its pod, then takes its folder along.
     let folder = bed.nodes.volume("default", "disk").context("a folder")?;
-    let claims: Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> = Api::default_namespaced(bed.client.clone());
+    let claims: Api<k8s_openapi::api::core::v1::PersistentVolumeClaim> =
+        Api::default_namespaced(bed.client.clone());
     claims.delete("disk", &DeleteParams::default()).await?;
     assert!(is_deleting(&serde_json::to_value(claims.get("disk").await?)?));
-    bed.pods().delete("one", &DeleteParams::default().grace_period(1)).await?;
+    bed.pods()
+        .delete("one", &DeleteParams::default().grace_period(1))
+        .await?;
     eventually("the folder is gone", || !folder.exists()).await?;
     bed.end().await
 }
@@ -223,7 +276,9 @@ async fn a_pod_deleted_by_force_leaves_no_process() -> Result<()> {
     bed.create(pod("one", FOREVER)).await?;
     bed.until_ready("one").await?;
     let groups = bed.nodes.processes(&party("one"));
-    bed.pods().delete("one", &DeleteParams::default().grace_period(0)).await?;
+    bed.pods()
+        .delete("one", &DeleteParams::default().grace_period(0))
+        .await?;
     assert!(bed.pod("one").await?.is_null());
     eventually("ended", || groups.iter().all(|group| !lives(*group))).await?;
     bed.end().await

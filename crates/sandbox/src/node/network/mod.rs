@@ -47,7 +47,10 @@ pub enum Party {
 impl Party {
     /// A pod.
     pub fn pod(namespace: &str, name: &str) -> Self {
-        Self::Pod { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self::Pod {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 }
 
@@ -130,7 +133,11 @@ impl Network {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(relay::keep_doors(Arc::clone(&shared)));
-        Self(Arc::new(Inner { shared, _claim: claim, tasks }))
+        Self(Arc::new(Inner {
+            shared,
+            _claim: claim,
+            tasks,
+        }))
     }
 
     /// Addresses that nobody had lately.

@@ -63,10 +63,15 @@ fn adjust(shared: &Shared, doors: &mut BTreeMap<SocketAddrV4, Door>, arrived: &A
 
 fn wanted(shared: &Shared, listening: &BTreeSet<SocketAddrV4>) -> BTreeMap<SocketAddrV4, SocketAddrV4> {
     let state = shared.state();
-    let fixed = state.fixed.iter().filter(|(_, server)| listening.contains(server));
+    let fixed = state
+        .fixed
+        .iter()
+        .filter(|(_, server)| listening.contains(server));
     let mut wanted: BTreeMap<_, _> = fixed.map(|(front, server)| (*front, *server)).collect();
     for server in listening {
-        let front = shared.front_of(*server.ip()).filter(|front| state.by_front.contains_key(front));
+        let front = shared
+            .front_of(*server.ip())
+            .filter(|front| state.by_front.contains_key(front));
         wanted.extend(front.map(|front| (SocketAddrV4::new(front, server.port()), *server)));
     }
     wanted
@@ -89,7 +94,12 @@ async fn accept(listener: TcpListener, front: SocketAddrV4, arrived: Arrivals) {
 
 async fn carry(shared: Arc<Shared>, mut client: TcpStream, front: SocketAddrV4, server: SocketAddrV4) {
     let from = who(&shared, &client, front).await;
-    let to = shared.state().by_front.get(front.ip()).cloned().unwrap_or(Party::Outside);
+    let to = shared
+        .state()
+        .by_front
+        .get(front.ip())
+        .cloned()
+        .unwrap_or(Party::Outside);
     let mut cuts = shared.cuts.subscribe();
     // A connection needs both ways.
     until_open(&mut cuts, &from, &to).await;
@@ -105,7 +115,12 @@ async fn carry(shared: Arc<Shared>, mut client: TcpStream, front: SocketAddrV4, 
     let result = {
         let (client_read, client_write) = client.split();
         let (server_read, server_write) = server.split();
-        let there = pump(client_read, server_write, cuts.clone(), (from.clone(), to.clone()));
+        let there = pump(
+            client_read,
+            server_write,
+            cuts.clone(),
+            (from.clone(), to.clone()),
+        );
         let back = pump(server_read, client_write, cuts, (to, from));
         tokio::try_join!(there, back)
     };
@@ -129,12 +144,19 @@ async fn who(shared: &Arc<Shared>, client: &TcpStream, front: SocketAddrV4) -> P
     let groups: BTreeSet<i32> = shared.state().by_group.keys().copied().collect();
     let found = tokio::task::spawn_blocking(move || source::group_of(peer, front, &groups)).await;
     let group = found.ok().flatten();
-    group.and_then(|group| shared.state().by_group.get(&group).cloned()).unwrap_or(Party::Outside)
+    group
+        .and_then(|group| shared.state().by_group.get(&group).cloned())
+        .unwrap_or(Party::Outside)
 }
 
 /// Connect as the one who asked, so that the server sees its address.
 async fn connect(shared: &Shared, from: &Party, server: SocketAddrV4) -> io::Result<TcpStream> {
-    let own = shared.state().by_front.iter().find(|(_, party)| *party == from).map(|(front, _)| *front);
+    let own = shared
+        .state()
+        .by_front
+        .iter()
+        .find(|(_, party)| *party == from)
+        .map(|(front, _)| *front);
     let socket = TcpSocket::new_v4()?;
     if let Some(own) = own {
         socket.bind((own, 0).into())?;

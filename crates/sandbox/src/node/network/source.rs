@@ -17,7 +17,10 @@ fn address(text: &str) -> Option<SocketAddrV4> {
     let (ip, port) = text.split_once(':')?;
     // In the machine's byte order, as the kernel prints it.
     let ip = u32::from_str_radix(ip, 16).ok()?.to_ne_bytes();
-    Some(SocketAddrV4::new(Ipv4Addr::from(ip), u16::from_str_radix(port, 16).ok()?))
+    Some(SocketAddrV4::new(
+        Ipv4Addr::from(ip),
+        u16::from_str_radix(port, 16).ok()?,
+    ))
 }
 
 fn socket(line: &str) -> Option<Socket> {
@@ -40,12 +43,17 @@ fn table() -> String {
 
 /// Every address and port of this machine that accepts connections.
 pub(super) fn listening() -> BTreeSet<SocketAddrV4> {
-    sockets(&table()).filter(|socket| socket.listens).map(|socket| socket.local).collect()
+    sockets(&table())
+        .filter(|socket| socket.listens)
+        .map(|socket| socket.local)
+        .collect()
 }
 
 /// The process group that holds the other end of an accepted connection.
 pub(super) fn group_of(peer: SocketAddrV4, ours: SocketAddrV4, groups: &BTreeSet<i32>) -> Option<i32> {
-    let inode = sockets(&table()).find(|socket| socket.local == peer && socket.remote == ours)?.inode;
+    let inode = sockets(&table())
+        .find(|socket| socket.local == peer && socket.remote == ours)?
+        .inode;
     let link = format!("socket:[{inode}]");
     fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -54,7 +62,9 @@ pub(super) fn group_of(peer: SocketAddrV4, ours: SocketAddrV4, groups: &BTreeSet
             && fs::read_dir(format!("/proc/{pid}/fd"))
                 .ok()?
                 .flatten()
-                .any(|file| fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == link.as_str()));
+                .any(|file| {
+                    fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == link.as_str())
+                });
         holds.then_some(group)
     })
 }
@@ -71,7 +81,8 @@ mod tests {
 
     #[test]
     fn the_kernels_tables_are_read() {
-        let line = "   2: 0100007F:92E4 0403C87F:1E07 01 00000000:00000000 00:00000000 00000000  0  0 249542 2 0 20";
+        let line =
+            "   2: 0100007F:92E4 0403C87F:1E07 01 00000000:00000000 00:00000000 00000000  0  0 249542 2 0 20";
         if cfg!(target_endian = "little") {
             let expected = Socket {
                 local: SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 1), 0x92E4),
@@ -89,7 +100,9 @@ mod tests {
     #[test]
     fn a_listening_port_is_seen_while_it_listens() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let std::net::SocketAddr::V4(address) = listener.local_addr().unwrap() else { panic!("IPv4 asked") };
+        let std::net::SocketAddr::V4(address) = listener.local_addr().unwrap() else {
+            panic!("IPv4 asked")
+        };
         assert!(listening().contains(&address));
         drop(listener);
         assert!(!listening().contains(&address));

@@ -23,7 +23,11 @@ struct Play {
 impl Play {
     fn new(spec: &Value) -> Self {
         let spec = PodSpec::read(&json!({ "spec": spec }));
-        Self { life: Lifecycle::new(at(0), spec, BackOff::UPSTREAM), second: 0, runs: 0 }
+        Self {
+            life: Lifecycle::new(at(0), spec, BackOff::UPSTREAM),
+            second: 0,
+            runs: 0,
+        }
     }
 
     /// Folders made, first containers started.
@@ -43,7 +47,10 @@ impl Play {
                 Action::Start { container, .. } => {
                     self.runs += 1;
                     let id = ContainerId(format!("{container}#{}", self.runs));
-                    open.extend(self.life.handle(at(self.second), Event::Started { container, id }));
+                    open.extend(
+                        self.life
+                            .handle(at(self.second), Event::Started { container, id }),
+                    );
                 }
                 other => rest.push(other),
             }
@@ -62,11 +69,17 @@ impl Play {
 
     fn probed(&mut self, run: &str, probe: ProbeKind, good: bool) -> Vec<Action> {
         let result = if good { Ok(()) } else { Err("no".to_owned()) };
-        self.tell(Event::Probed { id: id(run), probe, result })
+        self.tell(Event::Probed {
+            id: id(run),
+            probe,
+            result,
+        })
     }
 
     fn delete(&mut self, grace: i64) -> Vec<Action> {
-        self.tell(Event::Delete { grace: seconds(grace) })
+        self.tell(Event::Delete {
+            grace: seconds(grace),
+        })
     }
 
     fn runs(&self) -> Vec<String> {
@@ -74,19 +87,31 @@ impl Play {
     }
 
     fn status(&self) -> Value {
-        let place = Place { host: [127, 0, 0, 1].into(), pod: [127, 0, 0, 2].into(), since: at(0) };
+        let place = Place {
+            host: [127, 0, 0, 1].into(),
+            pod: [127, 0, 0, 2].into(),
+            since: at(0),
+        };
         status(at(self.second), &json!({}), &self.life, place)
     }
 
     fn ready(&self) -> bool {
         let status = self.status();
         let conditions = status["conditions"].as_array().unwrap();
-        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        conditions
+            .iter()
+            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     }
 
     fn waiting(&self) -> (Value, i64) {
-        let until = self.life.deadline().map_or(0, |until| until.duration_since(at(self.second)).as_secs());
-        (self.status()["containerStatuses"][0]["state"]["waiting"]["reason"].clone(), until)
+        let until = self
+            .life
+            .deadline()
+            .map_or(0, |until| until.duration_since(at(self.second)).as_secs());
+        (
+            self.status()["containerStatuses"][0]["state"]["waiting"]["reason"].clone(),
+            until,
+        )
     }
 }
 
@@ -96,7 +121,10 @@ fn id(run: &str) -> ContainerId {
 
 fn one(change: Value) -> Value {
     let mut container = json!({ "name": "a", "image": "i" });
-    container.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    container
+        .as_object_mut()
+        .unwrap()
+        .extend(change.as_object().unwrap().clone());
     json!({ "containers": [container] })
 }
 
@@ -108,7 +136,10 @@ fn init_containers_run_one_after_the_other_before_all_others() {
     });
     let mut play = Play::started(&spec);
     assert_eq!(play.runs(), ["i1#1"]);
-    assert_eq!(play.status()["containerStatuses"][0]["state"]["waiting"]["reason"], "PodInitializing");
+    assert_eq!(
+        play.status()["containerStatuses"][0]["state"]["waiting"]["reason"],
+        "PodInitializing"
+    );
     play.exits("i1#1", Exit::code(0));
     assert_eq!(play.runs(), ["i2#2"]);
     assert_eq!(play.status()["phase"], "Pending");
@@ -141,9 +172,15 @@ fn without_restarts_a_failing_init_container_fails_the_pod() {
 fn folders_that_cannot_be_made_are_tried_again_and_the_pod_says_why() {
     let mut play = Play::new(&one(json!({})));
     play.tell(Event::Tick);
-    assert_eq!(play.tell(Event::Prepared(Err("secret \"s\" not found".to_owned()))), []);
+    assert_eq!(
+        play.tell(Event::Prepared(Err("secret \"s\" not found".to_owned()))),
+        []
+    );
     let waiting = play.status()["containerStatuses"][0]["state"]["waiting"].clone();
-    assert_eq!(waiting, json!({ "reason": "ContainerCreating", "message": "secret \"s\" not found" }));
+    assert_eq!(
+        waiting,
+        json!({ "reason": "ContainerCreating", "message": "secret \"s\" not found" })
+    );
     assert_eq!(play.wait(1), [Action::Prepare]);
 }
 
@@ -152,7 +189,15 @@ fn a_restarted_container_waits_longer_each_time_and_is_forgiven_when_it_ran_well
     let mut play = Play::started(&one(json!({})));
     play.exits("a#1", Exit::code(1));
     assert_eq!(play.runs(), ["a#2"], "the first time at once");
-    for (run, pause) in [("a#2", 10), ("a#3", 20), ("a#4", 40), ("a#5", 80), ("a#6", 160), ("a#7", 300), ("a#8", 300)] {
+    for (run, pause) in [
+        ("a#2", 10),
+        ("a#3", 20),
+        ("a#4", 40),
+        ("a#5", 80),
+        ("a#6", 160),
+        ("a#7", 300),
+        ("a#8", 300),
+    ] {
         play.exits(run, Exit::code(1));
         assert_eq!(play.waiting(), (json!("CrashLoopBackOff"), pause), "{run}");
         assert_eq!(play.wait(pause - 1), []);
@@ -170,12 +215,22 @@ fn an_image_that_is_not_there_is_asked_for_again() {
     let mut play = Play::new(&one(json!({})));
     play.tell(Event::Tick);
     play.life.handle(at(0), Event::Prepared(Ok(())));
-    let missing = || Event::NotStarted { container: "a".to_owned(), reason: "ErrImagePull", message: "no".to_owned() };
+    let missing = || Event::NotStarted {
+        container: "a".to_owned(),
+        reason: "ErrImagePull",
+        message: "no".to_owned(),
+    };
     play.life.handle(at(0), missing());
     assert_eq!(play.waiting(), (json!("ErrImagePull"), 10));
     play.second = 10;
     let again = play.life.handle(at(10), Event::Tick);
-    assert_eq!(again, [Action::Start { container: "a".to_owned(), attempt: 0 }]);
+    assert_eq!(
+        again,
+        [Action::Start {
+            container: "a".to_owned(),
+            attempt: 0
+        }]
+    );
     play.life.handle(at(10), missing());
     assert_eq!(play.waiting(), (json!("ImagePullBackOff"), 20));
 }
@@ -185,11 +240,17 @@ fn a_deleted_container_gets_its_hook_then_the_signal_then_no_mercy() {
     let mut play = Play::started(&one(json!({ "lifecycle": { "preStop": {} } })));
     assert_eq!(play.delete(30), [Action::PreStop(id("a#1"))]);
     play.second = 5;
-    assert_eq!(play.tell(Event::PreStopped { id: id("a#1") }), [Action::Terminate(id("a#1"))]);
+    assert_eq!(
+        play.tell(Event::PreStopped { id: id("a#1") }),
+        [Action::Terminate(id("a#1"))]
+    );
     assert_eq!(play.wait(24), [], "29 seconds after the deletion");
     assert_eq!(play.wait(1), [Action::Kill(id("a#1"))]);
     assert_eq!(play.exits("a#1", Exit::signal(9)), [Action::Gone]);
-    assert_eq!(play.status()["containerStatuses"][0]["state"]["terminated"]["exitCode"], 137);
+    assert_eq!(
+        play.status()["containerStatuses"][0]["state"]["terminated"]["exitCode"],
+        137
+    );
     assert_eq!(play.status()["phase"], "Failed");
 }
 
@@ -198,7 +259,11 @@ fn a_hook_that_hangs_uses_up_the_grace() {
     let mut play = Play::started(&one(json!({ "lifecycle": { "preStop": {} } })));
     play.delete(30);
     assert_eq!(play.wait(30), [Action::Kill(id("a#1"))]);
-    assert_eq!(play.tell(Event::PreStopped { id: id("a#1") }), [], "too late to matter");
+    assert_eq!(
+        play.tell(Event::PreStopped { id: id("a#1") }),
+        [],
+        "too late to matter"
+    );
 }
 
 #[test]
@@ -225,9 +290,21 @@ fn a_container_that_is_just_starting_when_its_pod_is_deleted_is_stopped_too() {
     let mut play = Play::new(&one(json!({})));
     play.tell(Event::Tick);
     let started = play.life.handle(at(0), Event::Prepared(Ok(())));
-    assert_eq!(started, [Action::Start { container: "a".to_owned(), attempt: 0 }]);
+    assert_eq!(
+        started,
+        [Action::Start {
+            container: "a".to_owned(),
+            attempt: 0
+        }]
+    );
     assert_eq!(play.life.handle(at(0), Event::Delete { grace: seconds(5) }), []);
-    let actions = play.life.handle(at(1), Event::Started { container: "a".to_owned(), id: id("x") });
+    let actions = play.life.handle(
+        at(1),
+        Event::Started {
+            container: "a".to_owned(),
+            id: id("x"),
+        },
+    );
     assert_eq!(actions, [Action::Terminate(id("x"))]);
     assert_eq!(play.life.stage("a"), Some(Stage::Terminated));
 }
@@ -241,7 +318,8 @@ fn a_pod_that_never_started_is_gone_at_once() {
 
 #[test]
 fn readiness_comes_and_goes_with_its_thresholds() {
-    let probe = json!({ "readinessProbe": { "periodSeconds": 5, "failureThreshold": 2, "initialDelaySeconds": 3 } });
+    let probe =
+        json!({ "readinessProbe": { "periodSeconds": 5, "failureThreshold": 2, "initialDelaySeconds": 3 } });
     let mut play = Play::started(&one(probe));
     assert_eq!(play.wait(2), []);
     assert_eq!(play.wait(1), [Action::Probe(id("a#1"), ProbeKind::Readiness)]);
@@ -264,7 +342,10 @@ fn a_container_that_fails_its_liveness_is_stopped_properly_and_started_again() {
     spec["terminationGracePeriodSeconds"] = json!(7);
     let mut play = Play::started(&spec);
     assert_eq!(play.probed("a#1", ProbeKind::Liveness, false), []);
-    assert_eq!(play.probed("a#1", ProbeKind::Liveness, false), [Action::Terminate(id("a#1"))]);
+    assert_eq!(
+        play.probed("a#1", ProbeKind::Liveness, false),
+        [Action::Terminate(id("a#1"))]
+    );
     assert_eq!(play.wait(7), [Action::Kill(id("a#1"))]);
     play.exits("a#1", Exit::signal(9));
     assert_eq!(play.runs(), ["a#2"]);
@@ -272,7 +353,8 @@ fn a_container_that_fails_its_liveness_is_stopped_properly_and_started_again() {
 
 #[test]
 fn until_the_startup_probe_passed_nothing_else_is_asked() {
-    let probes = json!({ "startupProbe": { "failureThreshold": 3 }, "livenessProbe": {}, "readinessProbe": {} });
+    let probes =
+        json!({ "startupProbe": { "failureThreshold": 3 }, "livenessProbe": {}, "readinessProbe": {} });
     let mut play = Play::new(&one(probes));
     play.tell(Event::Tick);
     let asked = play.tell(Event::Prepared(Ok(())));
@@ -321,13 +403,25 @@ fn a_task_is_over_when_it_succeeded_and_tried_again_when_it_failed() {
 fn a_condition_keeps_its_time_while_it_holds() {
     let mut play = Play::started(&one(json!({})));
     let first = play.status();
-    let place = Place { host: [127, 0, 0, 1].into(), pod: [127, 0, 0, 2].into(), since: at(0) };
+    let place = Place {
+        host: [127, 0, 0, 1].into(),
+        pod: [127, 0, 0, 2].into(),
+        since: at(0),
+    };
     play.second = 60;
     let later = status(at(60), &json!({ "status": first }), &play.life, place);
     assert_eq!(later, first);
     play.exits("a#1", Exit::code(1));
     play.exits("a#2", Exit::code(1));
     let broken = status(at(60), &json!({ "status": first }), &play.life, place);
-    let ready = broken["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();
-    assert_eq!((ready["status"].as_str(), ready["lastTransitionTime"].as_str()), (Some("False"), Some("2027-01-15T08:01:00Z")));
+    let ready = broken["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["type"] == "Ready")
+        .unwrap();
+    assert_eq!(
+        (ready["status"].as_str(), ready["lastTransitionTime"].as_str()),
+        (Some("False"), Some("2027-01-15T08:01:00Z"))
+    );
 }

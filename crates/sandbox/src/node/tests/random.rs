@@ -63,7 +63,11 @@ impl Node {
         let runs = |node: &Self, id: &ContainerId| node.alive.values().any(|other| other == id);
         match action {
             Action::Prepare => {
-                let result = if self.prepared { Ok(()) } else { Err("not yet".to_owned()) };
+                let result = if self.prepared {
+                    Ok(())
+                } else {
+                    Err("not yet".to_owned())
+                };
                 return Ok(Some(Event::Prepared(result)));
             }
             Action::Start { container, .. } => {
@@ -72,7 +76,11 @@ impl Node {
                 let init = self.alive.keys().any(|name| name.starts_with('i'));
                 prop_assert!(!init, "{} beside an init container", container);
                 if std::mem::take(&mut self.refuse) {
-                    return Ok(Some(Event::NotStarted { container, reason: "ErrImagePull", message: String::new() }));
+                    return Ok(Some(Event::NotStarted {
+                        container,
+                        reason: "ErrImagePull",
+                        message: String::new(),
+                    }));
                 }
                 self.runs += 1;
                 let id = ContainerId(format!("{container}#{}", self.runs));
@@ -99,15 +107,25 @@ impl Node {
 
     fn signal(&mut self, id: ContainerId, signal: &'static str) -> Result<(), TestCaseError> {
         prop_assert!(self.alive.values().any(|other| *other == id));
-        prop_assert!(!self.signalled.contains(&(id.clone(), signal)), "{} twice", signal);
-        prop_assert!(signal == "KILL" || !self.signalled.contains(&(id.clone(), "KILL")), "TERM after KILL");
+        prop_assert!(
+            !self.signalled.contains(&(id.clone(), signal)),
+            "{} twice",
+            signal
+        );
+        prop_assert!(
+            signal == "KILL" || !self.signalled.contains(&(id.clone(), "KILL")),
+            "TERM after KILL"
+        );
         self.signalled.push((id, signal));
         Ok(())
     }
 
     fn exit(&mut self, name: &str, code: i32) -> Result<(), TestCaseError> {
         match self.alive.remove(name) {
-            Some(id) => self.tell(Event::Exited { id, exit: Exit::code(code) }),
+            Some(id) => self.tell(Event::Exited {
+                id,
+                exit: Exit::code(code),
+            }),
             None => Ok(()),
         }
     }
@@ -119,7 +137,11 @@ impl Node {
                 self.tell(Event::Tick)
             }
             Chance::Exit(run, code) => {
-                let name = self.alive.keys().nth(run.checked_rem(self.alive.len()).unwrap_or_default()).cloned();
+                let name = self
+                    .alive
+                    .keys()
+                    .nth(run.checked_rem(self.alive.len()).unwrap_or_default())
+                    .cloned();
                 name.map_or(Ok(()), |name| self.exit(&name, code))
             }
             Chance::Refuse => {
@@ -128,13 +150,19 @@ impl Node {
             }
             Chance::Probe(run, good) if !self.asked.is_empty() => {
                 let (id, probe) = self.asked.remove(run % self.asked.len());
-                self.tell(Event::Probed { id, probe, result: if good { Ok(()) } else { Err(String::new()) } })
+                self.tell(Event::Probed {
+                    id,
+                    probe,
+                    result: if good { Ok(()) } else { Err(String::new()) },
+                })
             }
             Chance::Hook => match self.hooks.pop() {
                 Some(id) => self.tell(Event::PreStopped { id }),
                 None => Ok(()),
             },
-            Chance::Delete(grace) => self.tell(Event::Delete { grace: seconds(grace) }),
+            Chance::Delete(grace) => self.tell(Event::Delete {
+                grace: seconds(grace),
+            }),
             Chance::Gates(open) => self.tell(Event::Gates(open)),
             Chance::Prepare(possible) => {
                 // Folders that are there stay there.
