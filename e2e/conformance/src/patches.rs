@@ -53,14 +53,17 @@ async fn a_json_patch_that_does_not_apply_changes_nothing(world: World) -> Resul
     for patch in [
         json!([{"op": "test", "path": "/data/x", "value": "2"}]),
         json!([{"op": "remove", "path": "/data/no"}]),
-        json!([{"op": "replace", "path": "/data/no", "value": "1"}]),
+        json!([{"op": "replace", "path": "/no/such/place", "value": "1"}]),
         json!([{"op": "add", "path": "/no/such/place", "value": "1"}]),
     ] {
         let patched = world.patch("json-patch+json", &format!("{MAPS}/a"), &patch).await?;
         world.same(&patch.to_string(), patched.code, 422)?;
     }
     let read = world.get(&format!("{MAPS}/a")).await?;
-    world.same("unchanged", read.version(), made.version())
+    world.same("unchanged", read.version(), made.version())?;
+    let missing = json!([{"op": "replace", "path": "/data/new", "value": "1"}]);
+    let patched = world.patch("json-patch+json", &format!("{MAPS}/a"), &missing).await?;
+    world.same("replacing what a map has not adds it", patched.text("/data/new"), "1")
 }
 
 async fn a_test_of_what_is_missing_passes_against_null(world: World) -> Result<()> {
