@@ -95,10 +95,10 @@ pub(crate) fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_qualified_part(value)
 }
 
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const SERVICE_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
 fn name_rule(kind: Kind, name: &str) -> Option<&'static str> {
     let rbac = [
         Kind::ROLE,
@@ -112,11 +112,8 @@ fn name_rule(kind: Kind, name: &str) -> Option<&'static str> {
             .then_some("must be a path segment name");
     }
     match kind {
-        Kind::NAMESPACE => (!is_dns_label(name)).then_some(LABEL),
-        Kind::SERVICE => {
-            let good = is_dns_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase());
-            (!good).then_some(SERVICE_LABEL)
-        }
+        // Services may begin with a digit since Kubernetes 1.36.
+        Kind::NAMESPACE | Kind::SERVICE => (!is_dns_label(name)).then_some(LABEL),
         _ => (!is_dns_subdomain(name)).then_some(SUBDOMAIN),
     }
 }
@@ -131,15 +128,21 @@ pub(crate) fn check(kind: Kind, object: &Value) -> Vec<Cause> {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
         if !is_label_key(key) {
-            causes.push(Cause::invalid("metadata.labels", &json!(key), "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+            causes.push(Cause::invalid("metadata.labels", &json!(key), QUALIFIED));
         }
         if !value.as_str().is_some_and(is_label_value) {
-            causes.push(Cause::invalid("metadata.labels", value, "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+            causes.push(Cause::invalid("metadata.labels", value, VALUE));
+        }
+    }
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    for key in annotations.into_iter().flatten().map(|(key, _)| key) {
+        if !is_label_key(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", &json!(key), QUALIFIED));
         }
     }
     for finalizer in finalizers(object) {
         if !is_label_key(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), QUALIFIED));
         }
     }
     for (index, owner) in items(object, "/metadata/ownerReferences").iter().enumerate() {

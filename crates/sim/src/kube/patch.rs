@@ -105,9 +105,9 @@ fn perform(object: &mut Value, operation: &Value) -> Result<(), Failure> {
         }
         "replace" => {
             let value = value()?;
-            let place = object.pointer_mut(path).ok_or_else(|| failed(&format!("replace operation does not apply: doc is missing key: {path}")))?;
-            *place = value;
-            Ok(())
+            replace(object, path, value).ok_or_else(|| {
+                failed(&format!("replace operation does not apply: doc is missing path: {path}"))
+            })
         }
         "remove" => take(object, path)
             .map(drop)
@@ -149,6 +149,22 @@ fn add(object: &mut Value, path: &str, value: Value) -> Option<()> {
             }
             list.insert(at, value);
         }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// In a map, what is missing is added: so does the real server.
+fn replace(object: &mut Value, path: &str, value: Value) -> Option<()> {
+    if path.is_empty() {
+        *object = value;
+        return Some(());
+    }
+    match parent(object, path)? {
+        (Value::Object(map), key) => {
+            map.insert(key, value);
+        }
+        (Value::Array(list), key) => *list.get_mut(key.parse::<usize>().ok()?)? = value,
         _ => return None,
     }
     Some(())
