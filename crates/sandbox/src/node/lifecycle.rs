@@ -282,7 +282,9 @@ impl Lifecycle {
         if self.deleted.is_some() {
             let (at, grace) = (now, self.grace);
             // A start that was on its way when the deletion came.
-            self.all().for_each(|container| container.stop(at, at + grace));
+            for container in self.all() {
+                container.stop(at, at + grace);
+            }
         }
         for container in self.all() {
             container.due(now, actions);

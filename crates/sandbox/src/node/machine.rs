@@ -244,7 +244,9 @@ impl Entry {
             .iter()
             .filter(|(name, _)| container.is_none_or(|wanted| wanted == *name));
         let groups: Vec<_> = chosen.filter_map(|(_, running)| running.group.as_ref()).collect();
-        groups.iter().for_each(|group| group.signal(signal));
+        for group in &groups {
+            group.signal(signal);
+        }
         groups.len()
     }
 }

@@ -43,6 +43,7 @@ pub(super) struct PodRun {
     host: std::net::Ipv4Addr,
     since: Timestamp,
     placed: BTreeMap<String, (Content, PathBuf)>,
+    prepared: bool,
     token: (String, Timestamp),
     runs: u32,
     reported: Option<(Value, Value)>,
@@ -82,6 +83,7 @@ impl PodRun {
             host,
             since: now,
             placed: BTreeMap::new(),
+            prepared: false,
             token: (String::new(), now),
             runs: 0,
             reported: None,
@@ -144,7 +146,11 @@ impl PodRun {
 
     fn carry_out(&mut self, action: Action) -> Option<Event> {
         match action {
-            Action::Prepare => Some(Event::Prepared(self.prepare())),
+            Action::Prepare => {
+                let result = self.prepare();
+                self.prepared = result.is_ok();
+                Some(Event::Prepared(result))
+            }
             Action::Start { container, attempt } => Some(self.start(container, attempt)),
             Action::PreStop(id) => {
                 self.hook(&id);
@@ -192,8 +198,6 @@ impl PodRun {
     /// Bring all volumes in line with the API.
     fn prepare(&mut self) -> Result<(), String> {
         let renewed = self.renew_token();
-        let root = self.folder.join("root");
-        std::fs::create_dir_all(&root).map_err(|error| error.to_string())?;
         let volumes = items(&self.object, "/spec/volumes").to_vec();
         for volume in &volumes {
             let name = text(volume, "/name").to_owned();
@@ -231,7 +235,7 @@ impl PodRun {
 
     /// Files that come from the API follow it, once the pod has them.
     fn follow(&mut self) {
-        if !self.placed.is_empty() && !self.life.is_gone() {
+        if self.prepared && !self.life.is_gone() {
             // A source that is gone leaves the last files, as upstream.
             let _ = self.prepare();
         }
@@ -292,7 +296,7 @@ impl PodRun {
         all.into_iter().find(|container| text(container, "/name") == name)
     }
 
-    fn surroundings(&self, container: &Value) -> Surroundings {
+    fn surroundings(&self, container: &Value, root: PathBuf) -> Surroundings {
         let mounts = items(container, "/volumeMounts").iter().filter_map(|mount| {
             let (_, folder) = self.placed.get(text(mount, "/name"))?;
             let folder = match text(mount, "/subPath") {
@@ -302,14 +306,13 @@ impl PodRun {
             Some((text(mount, "/mountPath").to_owned(), folder))
         });
         let account = (ACCOUNT.to_owned(), self.folder.join("serviceaccount"));
-        let folder = self.folder.join("root");
         let hosts = self.machine.hosts_file(namespace_of(&self.object));
         let mut base = BTreeMap::from([
             (
                 "PATH".to_owned(),
                 std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
             ),
-            ("HOME".to_owned(), folder.display().to_string()),
+            ("HOME".to_owned(), root.display().to_string()),
             ("HOSTNAME".to_owned(), name_of(&self.object).to_owned()),
             (super::hosts::VARIABLE.to_owned(), hosts.display().to_string()),
         ]);
@@ -323,9 +326,20 @@ impl PodRun {
         }
         Surroundings {
             paths: Paths::new([account].into_iter().chain(mounts), self.addresses.back),
-            folder,
+            folder: root,
             base,
         }
+    }
+
+    /// An empty folder for a run: like a container's own file system, it does
+    /// not survive a restart.
+    fn fresh_root(&self, container: &str) -> std::io::Result<PathBuf> {
+        let root = self.folder.join("root").join(container);
+        if root.exists() {
+            std::fs::remove_dir_all(&root)?;
+        }
+        std::fs::create_dir_all(&root)?;
+        Ok(root)
     }
 
     fn start(&mut self, name: String, attempt: u32) -> Event {
@@ -351,7 +365,11 @@ impl PodRun {
         let sources = |kind: &str, name: &str| self.source(kind, name);
         let variables = variables(&self.object, container, self.facts(), &sources)
             .map_err(|why| ("CreateContainerConfigError", why))?;
-        let around = self.surroundings(container);
+        let around = self.surroundings(
+            container,
+            self.fresh_root(name)
+                .map_err(|error| ("RunContainerError", error.to_string()))?,
+        );
         let launch = launch(container, program, &variables, &around);
         let process = self.machine.guard.start(&launch).map_err(|error| {
             (

@@ -54,8 +54,9 @@ pub struct Guard {
 impl Guard {
     /// Post the guard.
     pub fn new(folder: &Path) -> io::Result<Self> {
+        // `-s KILL`, because dash does not know `-KILL --`.
         const SCRIPT: &str = "read _; cd \"$1\" && for group in *; do \
-            [ -e \"$group\" ] && kill -KILL -- \"-$group\" 2>/dev/null; done";
+            [ -e \"$group\" ] && kill -s KILL -- \"-$group\" 2>/dev/null; done";
         let groups = folder.join("groups");
         std::fs::create_dir_all(&groups)?;
         let mut command = std::process::Command::new("/bin/sh");

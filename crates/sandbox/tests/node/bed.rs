@@ -197,6 +197,10 @@ impl Bed {
             .unwrap_or_default();
         let code = causes.iter().find(|cause| cause["reason"] == "ExitCode");
         let code = code.and_then(|cause| cause["message"].as_str()?.parse().ok());
+        anyhow::ensure!(
+            code.is_some() || status["status"] == "Success",
+            "exec failed: {status}"
+        );
         Ok((out, err, code.unwrap_or_default()))
     }
 

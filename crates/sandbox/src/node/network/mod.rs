@@ -171,6 +171,7 @@ impl Network {
     /// Say whose processes a group's are.
     pub fn own(&self, group: i32, party: Party) {
         self.0.shared.state().by_group.insert(group, party);
+        self.look();
     }
 
     /// A group is gone.

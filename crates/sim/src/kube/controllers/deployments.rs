@@ -58,7 +58,9 @@ fn roll(deployment: &Value, new: &Value, old: &[&Value], turn: &mut Turn) {
         }
     };
     if text(deployment, "/spec/strategy/type") == "Recreate" {
-        old.iter().for_each(|set| resize(set, 0));
+        for set in old {
+            resize(set, 0);
+        }
         // Upstream waits for the old pods to be gone; their set knows.
         if old.iter().all(|set| status_of(set, "replicas") == 0) {
             resize(new, wanted);

@@ -94,7 +94,8 @@ fn status(now: Timestamp, owner: &Value, pods: &[&Value], turn: &mut Turn) -> Va
     for pod in pods {
         match available(pod, min_ready, now) {
             Ok(()) => available_replicas += 1,
-            Err(at) => at.into_iter().for_each(|at| turn.due(at)),
+            Err(Some(at)) => turn.due(at),
+            Err(None) => {}
         }
     }
     json!({

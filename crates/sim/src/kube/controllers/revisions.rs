@@ -47,7 +47,7 @@ impl Revisions {
             .rev()
             .find(|revision| revision.get("data") == Some(&data))
         else {
-            turn.writes.push(Write::Create(revision(set, data, last + 1)));
+            turn.writes.push(Write::Create(revision(set, &data, last + 1)));
             return None;
         };
         if number(update, "/revision") != Some(last) {
@@ -74,8 +74,8 @@ impl Revisions {
     }
 }
 
-fn revision(set: &Value, data: Value, number: i64) -> Value {
-    let name = format!("{}-{}", name_of(set), hash(&data, 0));
+fn revision(set: &Value, data: &Value, number: i64) -> Value {
+    let name = format!("{}-{}", name_of(set), hash(data, 0));
     let mut labels = set
         .pointer("/spec/template/metadata/labels")
         .cloned()
@@ -83,7 +83,7 @@ fn revision(set: &Value, data: Value, number: i64) -> Value {
     super::object::set(
         &mut labels,
         &["controller.kubernetes.io/hash"],
-        hash(&data, 0).into(),
+        hash(data, 0).into(),
     );
     json!({
         "apiVersion": Kind::ControllerRevision.api_version(),

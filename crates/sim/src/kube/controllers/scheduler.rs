@@ -119,12 +119,12 @@ fn objection(pod: &Value, node: &Value, placed: &[(&str, &Value)]) -> Option<&'s
     if !condition_is(node, "Ready", "True") {
         return Some("node(s) were not ready");
     }
-    let none = serde_json::Map::new();
+    let empty = serde_json::Map::new();
     let wanted = pod
         .pointer("/spec/nodeSelector")
         .and_then(Value::as_object)
-        .unwrap_or(&none);
-    let labelled = labels(node).unwrap_or(&none);
+        .unwrap_or(&empty);
+    let labelled = labels(node).unwrap_or(&empty);
     if wanted.iter().any(|(key, value)| labelled.get(key) != Some(value)) {
         return Some("node(s) didn't match Pod's node affinity/selector");
     }

@@ -41,7 +41,7 @@ fn ordinal_of(set: &Value, pod: &Value) -> Option<i64> {
 }
 
 struct Set<'a> {
-    set: &'a Value,
+    object: &'a Value,
     pods: BTreeMap<i64, &'a Value>,
     wanted: std::ops::Range<i64>,
     ordered: bool,
@@ -55,7 +55,7 @@ impl<'a> Set<'a> {
         let start = number(set, "/spec/ordinals/start").unwrap_or_default();
         let replicas = number(set, "/spec/replicas").unwrap_or(1);
         Self {
-            set,
+            object: set,
             pods: view
                 .list(Kind::Pod)
                 .into_iter()
@@ -71,8 +71,8 @@ impl<'a> Set<'a> {
     }
 
     fn reconcile(&self, view: &dyn View, turn: &mut Turn) {
-        let status = with(self.set, &["status"], self.status(turn));
-        if status != *self.set {
+        let status = with(self.object, &["status"], self.status(turn));
+        if status != *self.object {
             turn.writes.push(Write::ReplaceStatus(status));
         }
         // Each step may end the turn: what follows it waits.
@@ -116,7 +116,7 @@ impl<'a> Set<'a> {
                 continue;
             }
             // A sick pod goes only if nobody before it is sick: else two would be missing.
-            let first = first_unhealthy.is_some_and(|sick| ordinal_of(self.set, sick) == Some(*ordinal));
+            let first = first_unhealthy.is_some_and(|sick| ordinal_of(self.object, sick) == Some(*ordinal));
             if self.healthy(pod, turn).is_none() && !first {
                 self.wait_if_ordered()?;
             }
@@ -127,7 +127,7 @@ impl<'a> Set<'a> {
     }
 
     fn update(&self, turn: &mut Turn) -> Option<()> {
-        if text(self.set, "/spec/updateStrategy/type") == "OnDelete" {
+        if text(self.object, "/spec/updateStrategy/type") == "OnDelete" {
             return None;
         }
         let from = self.wanted.start + self.partition();
@@ -140,7 +140,7 @@ impl<'a> Set<'a> {
             if is_deleting(pod) {
                 return None;
             }
-            if self.revision_of(pod) != self.revisions.update {
+            if Self::revision_of(pod) != self.revisions.update {
                 delete(pod, turn);
                 return None;
             }
@@ -158,17 +158,19 @@ impl<'a> Set<'a> {
         match available(pod, self.min_ready_seconds, self.now) {
             Ok(()) => Some(()),
             Err(at) => {
-                at.into_iter().for_each(|at| turn.due(at));
+                if let Some(at) = at {
+                    turn.due(at);
+                }
                 None
             }
         }
     }
 
     fn partition(&self) -> i64 {
-        number(self.set, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default()
+        number(self.object, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or_default()
     }
 
-    fn revision_of<'p>(&self, pod: &'p Value) -> &'p str {
+    fn revision_of(pod: &Value) -> &str {
         labels(pod)
             .and_then(|labels| labels.get(REVISION_LABEL))
             .and_then(Value::as_str)
@@ -203,8 +205,8 @@ impl<'a> Set<'a> {
     }
 
     fn claims(&self, ordinal: i64) -> Vec<Value> {
-        let name = name_of(self.set);
-        items(self.set, "/spec/volumeClaimTemplates")
+        let name = name_of(self.object);
+        items(self.object, "/spec/volumeClaimTemplates")
             .iter()
             .map(|template| {
                 let mut claim = template.clone();
@@ -229,7 +231,7 @@ impl<'a> Set<'a> {
                 set(
                     &mut claim,
                     &["metadata", "namespace"],
-                    namespace_of(self.set).into(),
+                    namespace_of(self.object).into(),
                 );
                 claim
             })
@@ -237,7 +239,7 @@ impl<'a> Set<'a> {
     }
 
     fn pod(&self, ordinal: i64) -> Value {
-        let rolling = text(self.set, "/spec/updateStrategy/type") != "OnDelete";
+        let rolling = text(self.object, "/spec/updateStrategy/type") != "OnDelete";
         let old = rolling && ordinal < self.wanted.start + self.partition();
         let revision = if old {
             &self.revisions.current
@@ -245,7 +247,7 @@ impl<'a> Set<'a> {
             &self.revisions.update
         };
         let template = self.revisions.template(revision);
-        let name = format!("{}-{ordinal}", name_of(self.set));
+        let name = format!("{}-{ordinal}", name_of(self.object));
         let mut pod = json!({
             "apiVersion": Kind::Pod.api_version(),
             "kind": Kind::Pod.name(),
@@ -254,7 +256,7 @@ impl<'a> Set<'a> {
         });
         for (path, value) in [
             (&["metadata", "name"][..], json!(name)),
-            (&["metadata", "namespace"], namespace_of(self.set).into()),
+            (&["metadata", "namespace"], namespace_of(self.object).into()),
             (&["metadata", "labels", REVISION_LABEL], json!(revision)),
             (
                 &["metadata", "labels", "statefulset.kubernetes.io/pod-name"],
@@ -266,10 +268,10 @@ impl<'a> Set<'a> {
             ),
             (
                 &["metadata", "ownerReferences"],
-                json!([controller_reference(Kind::StatefulSet, self.set)]),
+                json!([controller_reference(Kind::StatefulSet, self.object)]),
             ),
             (&["spec", "hostname"], json!(name)),
-            (&["spec", "subdomain"], text(self.set, "/spec/serviceName").into()),
+            (&["spec", "subdomain"], text(self.object, "/spec/serviceName").into()),
             (&["spec", "volumes"], self.volumes(template, ordinal)),
         ] {
             set(&mut pod, path, value);
@@ -279,7 +281,7 @@ impl<'a> Set<'a> {
 
     /// The template's volumes, those of the same name replaced by the claims.
     fn volumes(&self, template: &Value, ordinal: i64) -> Value {
-        let templates = items(self.set, "/spec/volumeClaimTemplates");
+        let templates = items(self.object, "/spec/volumeClaimTemplates");
         let claimed = |volume: &Value| {
             templates
                 .iter()
@@ -291,7 +293,7 @@ impl<'a> Set<'a> {
             .cloned()
             .collect();
         volumes.extend(templates.iter().map(|claim| {
-            let claim_name = format!("{}-{}-{ordinal}", name_of(claim), name_of(self.set));
+            let claim_name = format!("{}-{}-{ordinal}", name_of(claim), name_of(self.object));
             json!({ "name": name_of(claim), "persistentVolumeClaim": { "claimName": claim_name } })
         }));
         Value::Array(volumes)
@@ -301,13 +303,13 @@ impl<'a> Set<'a> {
         let count = |what: &dyn Fn(&Value) -> bool| {
             i64::try_from(self.pods.values().filter(|pod| what(pod)).count()).unwrap_or(i64::MAX)
         };
-        let of = |revision: &str| count(&|pod| !is_deleting(pod) && self.revision_of(pod) == revision);
+        let of = |revision: &str| count(&|pod| !is_deleting(pod) && Self::revision_of(pod) == revision);
         let mut current = self.revisions.current.clone();
         let mut current_replicas = of(&current);
         let updated = of(&self.revisions.update);
         let (replicas, ready) = (count(&|_| true), count(&is_ready));
         let wanted = self.wanted.end - self.wanted.start;
-        let rolling = text(self.set, "/spec/updateStrategy/type") != "OnDelete";
+        let rolling = text(self.object, "/spec/updateStrategy/type") != "OnDelete";
         if rolling && [updated, ready, replicas] == [wanted; 3] {
             current.clone_from(&self.revisions.update);
             current_replicas = updated;
@@ -317,7 +319,7 @@ impl<'a> Set<'a> {
             available_replicas += i64::from(self.healthy(pod, turn).is_some());
         }
         json!({
-            "observedGeneration": number(self.set, "/metadata/generation").unwrap_or_default(),
+            "observedGeneration": number(self.object, "/metadata/generation").unwrap_or_default(),
             "replicas": replicas,
             "readyReplicas": ready,
             "availableReplicas": available_replicas,

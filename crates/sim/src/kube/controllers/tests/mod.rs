@@ -177,7 +177,7 @@ impl World {
     pub(super) fn finish(&mut self) {
         for _ in 0..500 {
             self.settle();
-            let placed = |pod: &&Value| super::object::text(pod, "/spec/nodeName") != "";
+            let placed = |pod: &&Value| !super::object::text(pod, "/spec/nodeName").is_empty();
             let pods: Vec<Value> = self.pods().into_iter().filter(placed).cloned().collect();
             let Some(pod) = pods.iter().find(|pod| is_deleting(pod) || !is_ready(pod)) else {
                 return;

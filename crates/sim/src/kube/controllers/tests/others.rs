@@ -49,9 +49,9 @@ fn a_deployment_never_has_fewer_pods_than_it_promised_while_it_rolls() {
             break;
         };
         if is_deleting(pod) {
-            world.gone(name_of(pod))
+            world.gone(name_of(pod));
         } else {
-            world.ready(name_of(pod))
+            world.ready(name_of(pod));
         }
     }
     assert!(world.pods().into_iter().all(|pod| image(pod) == "two"));

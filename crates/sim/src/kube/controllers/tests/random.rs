@@ -50,7 +50,7 @@ impl World {
     }
 
     fn happen(&mut self, happening: &Happening, silent: &mut Vec<&'static str>) {
-        let placed = |pod: &Value| text(pod, "/spec/nodeName") != "";
+        let placed = |pod: &Value| !text(pod, "/spec/nodeName").is_empty();
         match happening {
             Happening::Scale(replicas) => {
                 self.change(Kind::StatefulSet, "db", &["spec", "replicas"], json!(replicas));
