@@ -153,9 +153,17 @@ impl Faults {
     }
 
     /// The first fault of a sort that hits this request, counted and recorded.
-    pub(super) fn hit(&self, now: Timestamp, request: &ApiRequest, of: impl Fn(&Fault) -> bool) -> Option<Fault> {
+    pub(super) fn hit(
+        &self,
+        now: Timestamp,
+        request: &ApiRequest,
+        of: impl Fn(&Fault) -> bool,
+    ) -> Option<Fault> {
         let mut state = self.state();
-        let (_, fault, on) = state.active.iter_mut().find(|(_, fault, on)| of(fault) && on.hits(request))?;
+        let (_, fault, on) = state
+            .active
+            .iter_mut()
+            .find(|(_, fault, on)| of(fault) && on.hits(request))?;
         if let Some(times) = &mut on.times {
             *times = times.saturating_sub(1);
         }
@@ -170,6 +178,9 @@ impl Faults {
 
     /// Whether a watch is frozen at this moment.
     pub(super) fn is_frozen(&self, request: &ApiRequest) -> bool {
-        self.state().active.iter().any(|(_, fault, on)| *fault == Fault::FreezeWatch && on.hits(request))
+        self.state()
+            .active
+            .iter()
+            .any(|(_, fault, on)| *fault == Fault::FreezeWatch && on.hits(request))
     }
 }

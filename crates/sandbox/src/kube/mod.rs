@@ -100,7 +100,9 @@ impl Kubernetes {
         let answer = store.handle(now, request);
         let revision = store.revision().0;
         drop(store);
-        self.inner.changed.send_if_modified(|known| std::mem::replace(known, revision) != revision);
+        self.inner
+            .changed
+            .send_if_modified(|known| std::mem::replace(known, revision) != revision);
         answer
     }
 

@@ -35,7 +35,10 @@ struct Open {
 /// Answer with a stream of events, one JSON object a line.
 pub(super) fn response(kubernetes: Kubernetes, request: ApiRequest, watch: Watch) -> Response<AnswerBody> {
     let now = Instant::now();
-    let life = watch.timeout_seconds.filter(|seconds| *seconds > 0).map_or(LIFE, Duration::from_secs);
+    let life = watch
+        .timeout_seconds
+        .filter(|seconds| *seconds > 0)
+        .map_or(LIFE, Duration::from_secs);
     let open = Open {
         changes: kubernetes.changes(),
         faults: kubernetes.inner.faults.changes(),
@@ -51,7 +54,9 @@ pub(super) fn response(kubernetes: Kubernetes, request: ApiRequest, watch: Watch
         Some((next.map(Frame::data), open))
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -85,7 +90,11 @@ impl Open {
                     return Some(Ok(lines(&events)));
                 }
             }
-            let wanted = if self.watch.bookmarks { self.bookmark.min(self.end) } else { self.end };
+            let wanted = if self.watch.bookmarks {
+                self.bookmark.min(self.end)
+            } else {
+                self.end
+            };
             tokio::select! {
                 _ = self.changes.changed() => {}
                 _ = self.faults.changed() => {}
