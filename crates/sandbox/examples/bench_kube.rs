@@ -21,7 +21,10 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// One number of `/proc/self/status`, in KiB.
 fn status(field: &str) -> Result<u64> {
     let text = std::fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find(|line| line.starts_with(field)).ok_or("no such field")?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(field))
+        .ok_or("no such field")?;
     Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
 }
 
@@ -42,9 +45,12 @@ async fn main() -> Result<ExitCode> {
     let mut watch = Box::pin(api.watch(&WatchParams::default(), "0").await?);
     for number in 0..EVENTS {
         let name = format!("object-{:04}", number % OBJECTS);
-        let data = json!({"number": number.to_string(), "text": "the quick brown fox jumps over the lazy dog"});
+        let data =
+            json!({"number": number.to_string(), "text": "the quick brown fox jumps over the lazy dog"});
         if number < OBJECTS {
-            let object = serde_json::from_value(json!({"metadata": {"name": name, "labels": {"app": "bench"}}, "data": data}))?;
+            let object = serde_json::from_value(
+                json!({"metadata": {"name": name, "labels": {"app": "bench"}}, "data": data}),
+            )?;
             api.create(&PostParams::default(), &object).await?;
         } else {
             let patch = Patch::Merge(json!({"data": data}));
@@ -69,5 +75,9 @@ async fn main() -> Result<ExitCode> {
         MOST_MEMORY_KIB >> 10
     );
     let good = spent < MOST_CPU && memory < MOST_MEMORY_KIB;
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

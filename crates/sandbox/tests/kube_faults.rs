@@ -134,6 +134,11 @@ async fn a_frozen_watch_says_nothing_until_it_thaws_and_then_everything() {
     make(&api, "a").await.unwrap();
     make(&api, "b").await.unwrap();
     assert!(timeout(Duration::from_secs(60), watch.try_next()).await.is_err());
+    let hits = kubernetes.faults().hits();
+    assert_eq!(
+        hits.iter().filter(|hit| hit.fault == Fault::FreezeWatch).count(),
+        1
+    );
     kubernetes.faults().lift(freeze);
     for name in ["a", "b"] {
         match timeout(PATIENCE, watch.try_next()).await.unwrap().unwrap() {
@@ -149,6 +154,7 @@ async fn compaction_ends_an_old_watch_with_410() {
     let first = make(&api, "a").await.unwrap().resource_version().unwrap();
     make(&api, "b").await.unwrap();
     kubernetes.compact();
+    assert_eq!(kubernetes.faults().hits().last().unwrap().fault, Fault::Compact);
     let mut watch = Box::pin(api.watch(&WatchParams::default(), &first).await.unwrap());
     match watch.try_next().await.unwrap() {
         Some(WatchEvent::Error(status)) => {

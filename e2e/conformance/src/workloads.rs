@@ -165,7 +165,19 @@ async fn the_spec_of_a_pod_is_fixed(world: World) -> Result<()> {
     let status = world
         .patch("strategic-merge-patch+json", &format!("{path}/status"), &status)
         .await?;
-    world.same("the status is written", status.text("/status/phase"), "Running")
+    world.same("the status is written", status.text("/status/phase"), "Running")?;
+    let labelled = world
+        .patch(
+            "merge-patch+json",
+            &format!("{path}/status"),
+            &json!({"metadata": {"labels": {"a": "b"}}}),
+        )
+        .await?;
+    world.same(
+        "and carries labels along",
+        labelled.text("/metadata/labels/a"),
+        "b",
+    )
 }
 
 async fn a_service_gets_an_address_and_keeps_it(world: World) -> Result<()> {

@@ -26,6 +26,8 @@ pub enum Fault {
     CutWatch,
     /// A watch stays open and sends nothing until the fault is lifted.
     FreezeWatch,
+    /// All history is forgotten. Done by [`compact`](super::Kubernetes::compact), not injected.
+    Compact,
 }
 
 /// Which requests it hits.
@@ -90,7 +92,7 @@ pub struct Hit {
     pub at: Timestamp,
     /// What.
     pub fault: Fault,
-    /// Which request: method and path.
+    /// Which request: method and path. Empty if it hit no single one.
     pub request: String,
 }
 
@@ -168,12 +170,19 @@ impl Faults {
             *times = times.saturating_sub(1);
         }
         let fault = fault.clone();
-        state.hits.push(Hit {
+        let request = format!("{:?} {}", request.method, request.path);
+        let hit = Hit {
             at: now,
             fault: fault.clone(),
-            request: format!("{:?} {}", request.method, request.path),
-        });
+            request,
+        };
+        state.hits.push(hit);
         Some(fault)
+    }
+
+    /// Note what was done without being injected.
+    pub(super) fn record(&self, at: Timestamp, fault: Fault, request: String) {
+        self.state().hits.push(Hit { at, fault, request });
     }
 
     /// Whether a watch is frozen at this moment.

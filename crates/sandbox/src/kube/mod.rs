@@ -113,6 +113,9 @@ impl Kubernetes {
 
     /// Forget all history: watches and pages begin again with 410.
     pub fn compact(&self) {
+        self.inner
+            .faults
+            .record(self.now(), faults::Fault::Compact, String::new());
         self.store().compact();
         self.inner.changed.send_modify(|_| {});
     }

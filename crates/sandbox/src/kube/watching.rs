@@ -29,6 +29,7 @@ struct Open {
     faults: Receiver<u64>,
     end: Instant,
     bookmark: Instant,
+    frozen: bool,
     over: bool,
 }
 
@@ -44,6 +45,7 @@ pub(super) fn response(kubernetes: Kubernetes, request: ApiRequest, watch: Watch
         faults: kubernetes.inner.faults.changes(),
         end: now + life,
         bookmark: now + BOOKMARK,
+        frozen: false,
         over: false,
         kubernetes,
         request,
@@ -70,6 +72,16 @@ fn lines(events: &[WatchEvent]) -> Bytes {
 }
 
 impl Open {
+    fn freeze_or_thaw(&mut self) {
+        let faults = &self.kubernetes.inner.faults;
+        let frozen = faults.is_frozen(&self.request);
+        if frozen && !self.frozen {
+            let request = format!("{:?} {}", self.request.method, self.request.path);
+            faults.record(self.kubernetes.now(), Fault::FreezeWatch, request);
+        }
+        self.frozen = frozen;
+    }
+
     /// The next lines; an error breaks the connection; nothing ends it in peace.
     async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {
@@ -82,8 +94,8 @@ impl Open {
                 self.over = true;
                 return Some(Err(Lost.into()));
             }
-            let frozen = self.kubernetes.inner.faults.is_frozen(&self.request);
-            if !frozen {
+            self.freeze_or_thaw();
+            if !self.frozen {
                 let events = self.kubernetes.store().poll(&mut self.watch);
                 self.over = self.watch.is_over();
                 if !events.is_empty() {
@@ -104,7 +116,7 @@ impl Open {
                         return None;
                     }
                     self.bookmark += BOOKMARK;
-                    if !frozen {
+                    if !self.frozen {
                         let bookmark = self.kubernetes.store().bookmark(&self.watch);
                         return Some(Ok(lines(&[bookmark])));
                     }

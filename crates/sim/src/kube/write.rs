@@ -282,7 +282,7 @@ impl Store {
             .version(&call.resource.version)
             .is_some_and(|version| version.status);
         match manager.subresource.as_deref() {
-            Some("status") => new = only_status(old, &new),
+            Some("status") => new = only_status(call.resource.kind, old, &new),
             _ if has_status => put_or_remove(&mut new, &["status"], old.get("status").cloned()),
             _ => {}
         }
@@ -388,16 +388,19 @@ fn preconditions(call: &Call<'_>, old: &Value, new: &Value) -> Result<(), Failur
     Ok(())
 }
 
-/// The old object with the new status; of the metadata, real servers let
-/// labels and annotations of custom kinds through no more than of built-in ones.
-fn only_status(old: &Value, new: &Value) -> Value {
+/// The old object with the new status, and nothing else of the new one; but
+/// the status of a pod carries labels and annotations along, as upstream.
+fn only_status(kind: Kind, old: &Value, new: &Value) -> Value {
     let mut object = old.clone();
     put_or_remove(&mut object, &["status"], new.get("status").cloned());
-    put_or_remove(
-        &mut object,
-        &["metadata", "managedFields"],
-        new.pointer("/metadata/managedFields").cloned(),
-    );
+    let along: &[&str] = match kind {
+        Kind::POD => &["managedFields", "labels", "annotations"],
+        _ => &["managedFields"],
+    };
+    for field in along {
+        let value = new.pointer(&format!("/metadata/{field}")).cloned();
+        put_or_remove(&mut object, &["metadata", field], value);
+    }
     object
 }
 
