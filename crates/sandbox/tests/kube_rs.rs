@@ -15,7 +15,9 @@ use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use sandbox::kube::Kubernetes;
 use sandbox::kube::faults::{Fault, On};
-use sandbox::kube::streams::{BoxRead, Duplex, ExecRequest, ExecStreams, LogRequest, PodRef, PodStreams, StreamError};
+use sandbox::kube::streams::{
+    BoxRead, Duplex, ExecRequest, ExecStreams, LogRequest, PodRef, PodStreams, StreamError,
+};
 use serde_json::json;
 use sim::kube::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -24,7 +26,10 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn map(name: &str, data: &[(&str, &str)]) -> ConfigMap {
-    let data: BTreeMap<_, _> = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let data: BTreeMap<_, _> = data
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
     let mut map = ConfigMap {
         data: Some(data),
         ..ConfigMap::default()
@@ -41,16 +46,24 @@ fn maps(client: &Client) -> Api<ConfigMap> {
 async fn an_object_is_made_read_changed_listed_and_deleted() {
     let kubernetes = Kubernetes::new(1);
     let api = maps(&kubernetes.client());
-    let made = api.create(&PostParams::default(), &map("a", &[("k", "v")])).await.unwrap();
+    let made = api
+        .create(&PostParams::default(), &map("a", &[("k", "v")]))
+        .await
+        .unwrap();
     assert!(made.uid().is_some() && made.resource_version().is_some());
     let mut read = api.get("a").await.unwrap();
-    read.data.get_or_insert_default().insert("k".to_owned(), "w".to_owned());
+    read.data
+        .get_or_insert_default()
+        .insert("k".to_owned(), "w".to_owned());
     let replaced = api.replace("a", &PostParams::default(), &read).await.unwrap();
     assert_ne!(replaced.resource_version(), made.resource_version());
     let stale = api.replace("a", &PostParams::default(), &read).await.unwrap_err();
     assert!(matches!(stale, kube::Error::Api(status) if status.code == 409 && status.reason == "Conflict"));
     let patch = Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"}}));
-    let applied = api.patch("a", &PatchParams::apply("tests"), &patch).await.unwrap();
+    let applied = api
+        .patch("a", &PatchParams::apply("tests"), &patch)
+        .await
+        .unwrap();
     assert_eq!(applied.data.unwrap().len(), 2);
     assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 1);
     api.delete("a", &DeleteParams::default()).await.unwrap();
@@ -63,13 +76,35 @@ async fn a_watcher_sees_what_is_there_and_what_comes_and_survives_a_cut_and_a_co
         let kubernetes = Kubernetes::new(1);
         let api = maps(&kubernetes.client());
         api.create(&PostParams::default(), &map("a", &[])).await.unwrap();
-        let config = if streaming { watcher::Config::default().streaming_lists() } else { watcher::Config::default() };
+        let config = if streaming {
+            watcher::Config::default().streaming_lists()
+        } else {
+            watcher::Config::default()
+        };
         let mut seen = Box::pin(watcher(api.clone(), config).default_backoff().applied_objects());
-        assert_eq!(timeout(PATIENCE, seen.try_next()).await.unwrap().unwrap().unwrap().name_any(), "a");
+        assert_eq!(
+            timeout(PATIENCE, seen.try_next())
+                .await
+                .unwrap()
+                .unwrap()
+                .unwrap()
+                .name_any(),
+            "a"
+        );
         api.create(&PostParams::default(), &map("b", &[])).await.unwrap();
-        assert_eq!(timeout(PATIENCE, seen.try_next()).await.unwrap().unwrap().unwrap().name_any(), "b");
+        assert_eq!(
+            timeout(PATIENCE, seen.try_next())
+                .await
+                .unwrap()
+                .unwrap()
+                .unwrap()
+                .name_any(),
+            "b"
+        );
         // The connection breaks; what happens meanwhile is not lost.
-        kubernetes.faults().inject(Fault::CutWatch, On::path("configmaps").times(1));
+        kubernetes
+            .faults()
+            .inject(Fault::CutWatch, On::path("configmaps").times(1));
         api.create(&PostParams::default(), &map("c", &[])).await.unwrap();
         let next = timeout(PATIENCE, async {
             loop {
@@ -83,8 +118,12 @@ async fn a_watcher_sees_what_is_there_and_what_comes_and_survives_a_cut_and_a_co
         });
         next.await.unwrap();
         // History is forgotten while the watcher is cut off: it must list again.
-        kubernetes.faults().inject(Fault::Refuse, On::path("configmaps").method(Method::Get).times(1));
-        kubernetes.faults().inject(Fault::CutWatch, On::path("configmaps").times(1));
+        kubernetes
+            .faults()
+            .inject(Fault::Refuse, On::path("configmaps").method(Method::Get).times(1));
+        kubernetes
+            .faults()
+            .inject(Fault::CutWatch, On::path("configmaps").times(1));
         api.create(&PostParams::default(), &map("d", &[])).await.unwrap();
         kubernetes.compact();
         let next = timeout(PATIENCE, async {
@@ -108,7 +147,10 @@ async fn a_reflector_holds_what_the_store_holds() {
         api.create(&PostParams::default(), &map(name, &[])).await.unwrap();
     }
     let (reader, writer) = reflector::store();
-    let mut stream = Box::pin(reflector(writer, watcher(api.clone(), watcher::Config::default())));
+    let mut stream = Box::pin(reflector(
+        writer,
+        watcher(api.clone(), watcher::Config::default()),
+    ));
     let filled = async {
         while reader.len() < 3 {
             stream.next().await;
@@ -132,7 +174,9 @@ async fn a_finalizer_is_set_and_cleans_up() {
     let count = AtomicUsize::new(0);
     let cleaned = &count;
     for _ in 0..4 {
-        let Some(object) = api.get_opt("a").await.unwrap() else { break };
+        let Some(object) = api.get_opt("a").await.unwrap() else {
+            break;
+        };
         finalizer(&api, "example.com/tests", Arc::new(object), |event| async move {
             match event {
                 Finalizing::Apply(_) => {}
@@ -163,11 +207,16 @@ async fn a_controller_reconciles_what_changes() {
     }
     let reconcile = |object: Arc<ConfigMap>, api: Arc<Api<ConfigMap>>| async move {
         let patch = Patch::Merge(json!({"data": {"done": "yes"}}));
-        api.patch(&object.name_any(), &PatchParams::default(), &patch).await?;
+        api.patch(&object.name_any(), &PatchParams::default(), &patch)
+            .await?;
         Ok::<_, kube::Error>(Action::await_change())
     };
     let controller = Controller::new(api.clone(), watcher::Config::default())
-        .run(reconcile, |_, _, _| Action::requeue(Duration::from_millis(50)), Arc::new(api.clone()))
+        .run(
+            reconcile,
+            |_, _, _| Action::requeue(Duration::from_millis(50)),
+            Arc::new(api.clone()),
+        )
         .for_each(|_| async {});
     let done = async {
         loop {
@@ -193,20 +242,38 @@ struct Echo;
 
 impl PodStreams for Echo {
     fn logs(&self, request: LogRequest) -> BoxFuture<'static, Result<BoxRead, StreamError>> {
-        let text = format!("{}/{} of {}\n", request.pod.name, request.container, request.pod.node);
+        let text = format!(
+            "{}/{} of {}\n",
+            request.pod.name, request.container, request.pod.node
+        );
         Box::pin(async move { Ok(Box::new(std::io::Cursor::new(text.into_bytes())) as BoxRead) })
     }
 
-    fn exec(&self, request: ExecRequest, streams: ExecStreams) -> BoxFuture<'static, Result<i32, StreamError>> {
+    fn exec(
+        &self,
+        request: ExecRequest,
+        streams: ExecStreams,
+    ) -> BoxFuture<'static, Result<i32, StreamError>> {
         Box::pin(async move {
-            let ExecStreams { stdin, mut stdout, mut stderr, resize: _ } = streams;
+            let ExecStreams {
+                stdin,
+                mut stdout,
+                mut stderr,
+                resize: _,
+            } = streams;
             let mut input = String::new();
             if let Some(mut stdin) = stdin {
                 stdin.read_to_string(&mut input).await?;
             }
-            stdout.write_all(format!("{} {input}", request.command.join(" ")).as_bytes()).await?;
+            stdout
+                .write_all(format!("{} {input}", request.command.join(" ")).as_bytes())
+                .await?;
             stderr.write_all(b"warning").await?;
-            Ok(if request.command.first().is_some_and(|first| first == "false") { 7 } else { 0 })
+            Ok(if request.command.first().is_some_and(|first| first == "false") {
+                7
+            } else {
+                0
+            })
         })
     }
 
@@ -252,9 +319,14 @@ async fn exec_carries_stdin_stdout_stderr_and_the_exit_code() {
         let (mut stdout, mut stderr) = (process.stdout().unwrap(), process.stderr().unwrap());
         let status = process.take_status().unwrap();
         let read = async { tokio::join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err)) };
-        timeout(PATIENCE, read).await.unwrap();
+        let (read_out, read_err) = timeout(PATIENCE, read).await.unwrap();
+        read_out.unwrap();
+        read_err.unwrap();
         let status = timeout(PATIENCE, status).await.unwrap().unwrap();
-        assert_eq!((out.as_str(), err.as_str()), (format!("{program} -x hello").as_str(), "warning"));
+        assert_eq!(
+            (out.as_str(), err.as_str()),
+            (format!("{program} -x hello").as_str(), "warning")
+        );
         match code {
             None => assert_eq!(status.status.as_deref(), Some("Success")),
             Some(code) => {
@@ -283,7 +355,10 @@ async fn port_forward_carries_bytes_both_ways_and_tells_of_a_closed_port() {
     let mut stream = forward.take_stream(7687).unwrap();
     stream.write_all(b"ping").await.unwrap();
     let mut answer = [0; 4];
-    timeout(PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    timeout(PATIENCE, stream.read_exact(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(&answer, b"ping");
     let error = timeout(PATIENCE, forward.take_error(1).unwrap()).await.unwrap();
     assert!(error.unwrap().contains("nothing listens on 1"));

@@ -73,7 +73,11 @@ pub async fn run(client: &Client, login: Option<&Login>, only: &str) -> Report {
         workloads::CHECKS,
         access::CHECKS,
     ];
-    for check in all.into_iter().flatten().filter(|check| check.name.contains(only)) {
+    for check in all
+        .into_iter()
+        .flatten()
+        .filter(|check| check.name.contains(only))
+    {
         report.checks += 1;
         let outcome = tokio::time::timeout(PATIENCE, one(check, client, login, &assertions)).await;
         let failure = match outcome {
@@ -87,7 +91,12 @@ pub async fn run(client: &Client, login: Option<&Login>, only: &str) -> Report {
     report
 }
 
-async fn one(check: &Check, client: &Client, login: Option<&Login>, assertions: &Arc<AtomicUsize>) -> anyhow::Result<()> {
+async fn one(
+    check: &Check,
+    client: &Client,
+    login: Option<&Login>,
+    assertions: &Arc<AtomicUsize>,
+) -> anyhow::Result<()> {
     let world = World::new(client.clone(), login.cloned(), Arc::clone(assertions)).await?;
     let cleaning = world.clone();
     let outcome = (check.run)(world).await;

@@ -50,7 +50,11 @@ async fn main() -> Result<ExitCode> {
         report.assertions,
         report.failures.len()
     );
-    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 async fn login_as_is(cli: &Cli) -> Result<Client> {

@@ -30,7 +30,10 @@ impl Reply {
 
     /// The text at a JSON pointer.
     pub fn text(&self, pointer: &str) -> &str {
-        self.body.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+        self.body
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// The value at a JSON pointer.
@@ -46,7 +49,11 @@ impl Reply {
     /// The names in a list.
     pub fn names(&self) -> Vec<String> {
         let items = self.body.get("items").and_then(Value::as_array);
-        items.into_iter().flatten().filter_map(|item| item.pointer("/metadata/name")?.as_str().map(str::to_owned)).collect()
+        items
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item.pointer("/metadata/name")?.as_str().map(str::to_owned))
+            .collect()
     }
 }
 
@@ -61,7 +68,11 @@ pub struct World {
 }
 
 impl World {
-    pub(crate) async fn new(client: Client, login: Option<Login>, assertions: Arc<AtomicUsize>) -> Result<Self> {
+    pub(crate) async fn new(
+        client: Client,
+        login: Option<Login>,
+        assertions: Arc<AtomicUsize>,
+    ) -> Result<Self> {
         let mut world = Self {
             client,
             login,
@@ -78,7 +89,8 @@ impl World {
     }
 
     pub(crate) async fn clean(&self) -> Result<()> {
-        self.delete(&format!("/api/v1/namespaces/{}", self.namespace)).await?;
+        self.delete(&format!("/api/v1/namespaces/{}", self.namespace))
+            .await?;
         Ok(())
     }
 
@@ -125,7 +137,13 @@ impl World {
         path.replace("{ns}", &format!("namespaces/{}", self.namespace))
     }
 
-    fn request(&self, method: &Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Request<Body>> {
+    fn request(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Request<Body>> {
         let bytes = body.map(ToString::to_string).unwrap_or_default().into_bytes();
         let request = Request::builder()
             .method(method)
@@ -135,7 +153,13 @@ impl World {
         Ok(request.body(Body::from(bytes))?)
     }
 
-    async fn call(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Reply> {
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Reply> {
         let request = self.request(&method, path, content_type, body)?;
         self.send(request).await
     }
@@ -156,13 +180,16 @@ impl World {
     /// `GET` in another form.
     pub async fn get_as(&self, path: &str, accept: &'static str) -> Result<Reply> {
         let mut request = self.request(&Method::GET, path, "application/json", None)?;
-        request.headers_mut().insert("accept", http::HeaderValue::from_static(accept));
+        request
+            .headers_mut()
+            .insert("accept", http::HeaderValue::from_static(accept));
         self.send(request).await
     }
 
     /// `POST`
     pub async fn post(&self, path: &str, body: &Value) -> Result<Reply> {
-        self.call(Method::POST, path, "application/json", Some(body)).await
+        self.call(Method::POST, path, "application/json", Some(body))
+            .await
     }
 
     /// `PUT`
@@ -177,12 +204,14 @@ impl World {
 
     /// `DELETE` with options.
     pub async fn delete_with(&self, path: &str, options: &Value) -> Result<Reply> {
-        self.call(Method::DELETE, path, "application/json", Some(options)).await
+        self.call(Method::DELETE, path, "application/json", Some(options))
+            .await
     }
 
     /// `PATCH` of a kind: `merge-patch+json`, `json-patch+json`, `strategic-merge-patch+json`, `apply-patch+yaml`.
     pub async fn patch(&self, kind: &str, path: &str, body: &Value) -> Result<Reply> {
-        self.call(Method::PATCH, path, &format!("application/{kind}"), Some(body)).await
+        self.call(Method::PATCH, path, &format!("application/{kind}"), Some(body))
+            .await
     }
 
     /// A config map in the namespace of this check.
@@ -244,7 +273,13 @@ impl Lines {
 
     /// Type and name of the next event that is no bookmark.
     pub async fn event(&mut self) -> Result<(String, String)> {
-        let text = |event: &Value, at: &str| event.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |event: &Value, at: &str| {
+            event
+                .pointer(at)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         loop {
             let event = self.next().await?.context("the watch ended")?;
             if text(&event, "/type") != "BOOKMARK" {

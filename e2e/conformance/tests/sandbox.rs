@@ -27,9 +27,14 @@ async fn the_small_kubernetes_does_what_is_relied_upon() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_does_the_same_over_its_port_and_with_tokens() {
     let kubernetes = Kubernetes::new(2);
-    let listening = kubernetes.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+    let listening = kubernetes
+        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .await
+        .unwrap();
     let file = Kubeconfig::from_yaml(&listening.kubeconfig()).unwrap();
-    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     config.default_retry = false;
     let client = Client::try_from(config.clone()).unwrap();
     let login: Login = Arc::new(move |token| {

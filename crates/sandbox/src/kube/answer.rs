@@ -32,7 +32,9 @@ pub(super) struct Lost;
 
 /// Bytes as a body.
 pub(super) fn full(bytes: impl Into<Bytes>) -> AnswerBody {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 fn json(code: u16, body: &Value) -> Response<AnswerBody> {
@@ -74,7 +76,11 @@ pub(super) fn refused(error: &StreamError) -> Response<AnswerBody> {
 impl Kubernetes {
     /// Answer, with all faults. `known` is the user of a client in this process;
     /// others show a token.
-    pub(super) async fn respond<B>(&self, known: Option<User>, request: Request<B>) -> Result<Response<AnswerBody>, Lost>
+    pub(super) async fn respond<B>(
+        &self,
+        known: Option<User>,
+        request: Request<B>,
+    ) -> Result<Response<AnswerBody>, Lost>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -155,7 +161,10 @@ impl Kubernetes {
             tokio::time::sleep(time).await;
         }
         let refusals = |fault: &Fault| {
-            matches!(fault, Fault::Refuse | Fault::TooManyRequests(_) | Fault::ServerError)
+            matches!(
+                fault,
+                Fault::Refuse | Fault::TooManyRequests(_) | Fault::ServerError
+            )
         };
         match self.hit(request, refusals) {
             Some(Fault::Refuse) => return Err(Lost),
@@ -163,7 +172,8 @@ impl Kubernetes {
                 let mut response = failed(&Failure {
                     code: 429,
                     reason: "TooManyRequests",
-                    message: "the server has received too many requests and has asked us to try again later".to_owned(),
+                    message: "the server has received too many requests and has asked us to try again later"
+                        .to_owned(),
                     details: serde_json::json!({"retryAfterSeconds": seconds}),
                 });
                 response.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -183,11 +193,19 @@ impl Kubernetes {
             && request.query("watch").is_none()
             && request.query("continue").is_none();
         if is_list {
-            if let Some(Fault::StaleList(behind)) = self.hit(request, |fault| matches!(fault, Fault::StaleList(_))) {
+            if let Some(Fault::StaleList(behind)) =
+                self.hit(request, |fault| matches!(fault, Fault::StaleList(_)))
+            {
                 let revision = self.store().revision().0.saturating_sub(behind);
-                request.query.retain(|(name, _)| !name.starts_with("resourceVersion"));
-                request.query.push(("resourceVersion".to_owned(), revision.to_string()));
-                request.query.push(("resourceVersionMatch".to_owned(), "Exact".to_owned()));
+                request
+                    .query
+                    .retain(|(name, _)| !name.starts_with("resourceVersion"));
+                request
+                    .query
+                    .push(("resourceVersion".to_owned(), revision.to_string()));
+                request
+                    .query
+                    .push(("resourceVersionMatch".to_owned(), "Exact".to_owned()));
             }
         }
         Ok(None)
@@ -211,9 +229,13 @@ impl Kubernetes {
         match self.streams().logs(request).await {
             Err(error) => refused(&error),
             Ok(reader) => {
-                let frames = ReaderStream::new(reader).map_ok(Frame::data).map_err(|error: io::Error| error.into());
+                let frames = ReaderStream::new(reader)
+                    .map_ok(Frame::data)
+                    .map_err(|error: io::Error| error.into());
                 let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-                response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
+                response
+                    .headers_mut()
+                    .insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
                 response
             }
         }
@@ -222,7 +244,14 @@ impl Kubernetes {
 
 /// The pod of a stream.
 pub(super) fn pod(stream: &StreamRequest) -> PodRef {
-    let text = |at: &str| stream.pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |at: &str| {
+        stream
+            .pod
+            .pointer(at)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     PodRef {
         namespace: text("/metadata/namespace"),
         name: text("/metadata/name"),

@@ -26,6 +26,8 @@ pub enum Fault {
     CutWatch,
     /// A watch stays open and sends nothing until the fault is lifted.
     FreezeWatch,
+    /// All history is forgotten. Done by [`compact`](super::Kubernetes::compact), not injected.
+    Compact,
 }
 
 /// Which requests it hits.
@@ -90,7 +92,7 @@ pub struct Hit {
     pub at: Timestamp,
     /// What.
     pub fault: Fault,
-    /// Which request: method and path.
+    /// Which request: method and path. Empty if it hit no single one.
     pub request: String,
 }
 
@@ -153,23 +155,41 @@ impl Faults {
     }
 
     /// The first fault of a sort that hits this request, counted and recorded.
-    pub(super) fn hit(&self, now: Timestamp, request: &ApiRequest, of: impl Fn(&Fault) -> bool) -> Option<Fault> {
+    pub(super) fn hit(
+        &self,
+        now: Timestamp,
+        request: &ApiRequest,
+        of: impl Fn(&Fault) -> bool,
+    ) -> Option<Fault> {
         let mut state = self.state();
-        let (_, fault, on) = state.active.iter_mut().find(|(_, fault, on)| of(fault) && on.hits(request))?;
+        let (_, fault, on) = state
+            .active
+            .iter_mut()
+            .find(|(_, fault, on)| of(fault) && on.hits(request))?;
         if let Some(times) = &mut on.times {
             *times = times.saturating_sub(1);
         }
         let fault = fault.clone();
-        state.hits.push(Hit {
+        let request = format!("{:?} {}", request.method, request.path);
+        let hit = Hit {
             at: now,
             fault: fault.clone(),
-            request: format!("{:?} {}", request.method, request.path),
-        });
+            request,
+        };
+        state.hits.push(hit);
         Some(fault)
+    }
+
+    /// Note what was done without being injected.
+    pub(super) fn record(&self, at: Timestamp, fault: Fault, request: String) {
+        self.state().hits.push(Hit { at, fault, request });
     }
 
     /// Whether a watch is frozen at this moment.
     pub(super) fn is_frozen(&self, request: &ApiRequest) -> bool {
-        self.state().active.iter().any(|(_, fault, on)| *fault == Fault::FreezeWatch && on.hits(request))
+        self.state()
+            .active
+            .iter()
+            .any(|(_, fault, on)| *fault == Fault::FreezeWatch && on.hits(request))
     }
 }

@@ -54,7 +54,8 @@ impl Listening {
     pub fn kubeconfig_for(&self, token: &str) -> String {
         use base64::Engine as _;
         let ca = base64::engine::general_purpose::STANDARD.encode(&self.ca);
-        let cluster = json!({"server": format!("https://{}", self.address), "certificate-authority-data": ca});
+        let cluster =
+            json!({"server": format!("https://{}", self.address), "certificate-authority-data": ca});
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "sandbox",
             "clusters": [{"name": "sandbox", "cluster": cluster}],
@@ -69,10 +70,16 @@ impl Listening {
 fn certificate(address: SocketAddr) -> Result<(Arc<rustls::ServerConfig>, String), ListenError> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.distinguished_name.push(rcgen::DnType::CommonName, "sandbox");
+    authority
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "sandbox");
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
     let key = KeyPair::generate()?;
-    let names = vec![address.ip().to_string(), "localhost".to_owned(), "kubernetes.default.svc".to_owned()];
+    let names = vec![
+        address.ip().to_string(),
+        "localhost".to_owned(),
+        "kubernetes.default.svc".to_owned(),
+    ];
     let server = CertificateParams::new(names)?.signed_by(&key, &authority)?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let chain: Vec<CertificateDer<'static>> = vec![server.der().clone()];
@@ -112,7 +119,9 @@ impl Kubernetes {
     async fn serve(self, acceptor: TlsAcceptor, stream: TcpStream) {
         // Small messages that somebody waits for.
         let _: io::Result<()> = stream.set_nodelay(true);
-        let Ok(stream) = acceptor.accept(stream).await else { return };
+        let Ok(stream) = acceptor.accept(stream).await else {
+            return;
+        };
         let service = service_fn(move |request| {
             let kubernetes = self.clone();
             async move { kubernetes.respond(None, request).await }

@@ -100,7 +100,9 @@ impl Kubernetes {
         let answer = store.handle(now, request);
         let revision = store.revision().0;
         drop(store);
-        self.inner.changed.send_if_modified(|known| std::mem::replace(known, revision) != revision);
+        self.inner
+            .changed
+            .send_if_modified(|known| std::mem::replace(known, revision) != revision);
         answer
     }
 
@@ -111,6 +113,9 @@ impl Kubernetes {
 
     /// Forget all history: watches and pages begin again with 410.
     pub fn compact(&self) {
+        self.inner
+            .faults
+            .record(self.now(), faults::Fault::Compact, String::new());
         self.store().compact();
         self.inner.changed.send_modify(|_| {});
     }

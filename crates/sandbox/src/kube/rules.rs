@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::api::{apps, batch, coordination, core, discovery, networking, policy, rbac, scheduling, storage};
+use k8s_openapi::api::{
+    apps, batch, coordination, core, discovery, networking, policy, rbac, scheduling, storage,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use kube_cel::{CompiledSchema, Validator, compile_schema};
 use serde::Serialize;
@@ -98,8 +100,16 @@ impl Rules for RealRules {
                     "FieldValueForbidden" => format!("Forbidden: {}", error.message),
                     _ => format!("Invalid value: {value}: {}", error.message),
                 };
-                let field = if error.field_path.is_empty() { "<nil>".to_owned() } else { error.field_path };
-                Cause { reason, field, message }
+                let field = if error.field_path.is_empty() {
+                    "<nil>".to_owned()
+                } else {
+                    error.field_path
+                };
+                Cause {
+                    reason,
+                    field,
+                    message,
+                }
             })
             .collect()
     }
@@ -108,7 +118,11 @@ impl Rules for RealRules {
 /// Real servers show a map as the word for it.
 fn at(object: &Value, path: &str) -> Value {
     let pointer = format!("/{}", path.replace('.', "/").replace('[', "/").replace(']', ""));
-    let found = if path.is_empty() { Some(object) } else { object.pointer(&pointer) };
+    let found = if path.is_empty() {
+        Some(object)
+    } else {
+        object.pointer(&pointer)
+    };
     match found {
         Some(Value::Object(_)) | None => Value::String("object".to_owned()),
         Some(Value::Array(_)) => Value::String("array".to_owned()),

@@ -13,12 +13,14 @@ use sim::kube::{StreamKind, StreamRequest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Message, Role};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role};
 
 use super::Kubernetes;
 use super::answer::{AnswerBody, full, pod, refused};
-use super::streams::{ExecRequest, ExecStreams, StreamError};
+use super::streams::{Duplex, ExecRequest, ExecStreams, StreamError};
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 /// What one of the streams has to say: channel and bytes.
@@ -35,7 +37,12 @@ const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
 /// Agree to the upgrade and serve the streams until they end.
-pub(super) fn open(kubernetes: &Kubernetes, parts: &Parts, upgrade: Option<OnUpgrade>, stream: &StreamRequest) -> Response<AnswerBody> {
+pub(super) fn open(
+    kubernetes: &Kubernetes,
+    parts: &Parts,
+    upgrade: Option<OnUpgrade>,
+    stream: &StreamRequest,
+) -> Response<AnswerBody> {
     let key = parts.headers.get(SEC_WEBSOCKET_KEY);
     let (Some(key), Some(upgrade)) = (key, upgrade) else {
         let why = "unable to upgrade: only WebSocket connections are served";
@@ -84,15 +91,21 @@ async fn write_out(mut sink: SplitSink<Socket, Message>, mut outgoing: mpsc::Rec
             return;
         }
     }
-    // Whoever does not hear it is gone already.
-    let _: Result<(), _> = sink.send(Message::Close(None)).await;
+    // Without a code `kubectl` takes it for a broken connection. Whoever does not hear it is gone already.
+    let goodbye = CloseFrame {
+        code: CloseCode::Normal,
+        reason: Utf8Bytes::default(),
+    };
+    let _: Result<(), _> = sink.send(Message::Close(Some(goodbye))).await;
 }
 
 /// Copy from a pipe to a channel of the socket.
 async fn copy_out(mut from: impl tokio::io::AsyncRead + Unpin, channel: u8, to: Outgoing) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count) = from.read(&mut buffer).await {
-        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { return };
+        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
+            return;
+        };
         if to.send((channel, Bytes::copy_from_slice(bytes))).await.is_err() {
             return;
         }
@@ -108,7 +121,11 @@ async fn exec(kubernetes: &Kubernetes, socket: Socket, stream: &StreamRequest) {
     let request = ExecRequest {
         pod: pod(stream),
         container: stream.container.clone(),
-        command: if stream.kind == StreamKind::Exec { all("command") } else { Vec::new() },
+        command: if stream.kind == StreamKind::Exec {
+            all("command")
+        } else {
+            Vec::new()
+        },
         tty: flag("tty"),
     };
     let (stdin_writer, stdin_reader) = tokio::io::duplex(16 << 10);
@@ -141,7 +158,11 @@ async fn exec(kubernetes: &Kubernetes, socket: Socket, stream: &StreamRequest) {
 }
 
 /// Take what the client sends until it goes away.
-async fn read_in(mut source: SplitStream<Socket>, stdin: tokio::io::DuplexStream, resized: mpsc::Sender<(u16, u16)>) {
+async fn read_in(
+    mut source: SplitStream<Socket>,
+    stdin: tokio::io::DuplexStream,
+    resized: mpsc::Sender<(u16, u16)>,
+) {
     let mut stdin = Some(stdin);
     while let Some(Ok(message)) = source.next().await {
         let Message::Binary(message) = message else {
@@ -163,7 +184,11 @@ async fn read_in(mut source: SplitStream<Socket>, stdin: tokio::io::DuplexStream
             Some((&CLOSE, [STDIN])) => stdin = None,
             Some((&RESIZE, bytes)) => {
                 let size: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
-                let side = |name: &str| size.get(name).and_then(serde_json::Value::as_u64).and_then(|side| u16::try_from(side).ok());
+                let side = |name: &str| {
+                    size.get(name)
+                        .and_then(serde_json::Value::as_u64)
+                        .and_then(|side| u16::try_from(side).ok())
+                };
                 if let (Some(width), Some(height)) = (side("Width"), side("Height")) {
                     // Only the newest size matters.
                     let _: Result<(), _> = resized.try_send((width, height));
@@ -183,58 +208,89 @@ fn status(code: Result<i32, StreamError>) -> String {
             "message": format!("command terminated with non-zero exit code: exit status {code}"),
             "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
         }),
-        Err(error) => json!({"metadata": {}, "status": "Failure", "reason": "InternalError", "message": error.to_string(), "code": 500}),
+        Err(error) => {
+            json!({"metadata": {}, "status": "Failure", "reason": "InternalError", "message": error.to_string(), "code": 500})
+        }
     };
     status.to_string()
 }
 
 /// Channels come in pairs, data and error, one pair for each port asked for.
 async fn forward(kubernetes: &Kubernetes, socket: Socket, stream: &StreamRequest) {
-    let ports = stream.query.iter().filter(|(key, _)| key == "ports");
-    let ports: Vec<u16> = ports.filter_map(|(_, value)| value.parse().ok()).take(100).collect();
-    let (sink, mut source) = socket.split();
+    let (sink, source) = socket.split();
     let (outgoing, queue) = mpsc::channel(16);
-    let mut writers = Vec::new();
-    let mut copies = Vec::new();
-    for (port, pair) in ports.into_iter().zip((0_u8..).step_by(2)) {
-        for channel in [pair, pair + 1] {
-            if outgoing.send((channel, Bytes::copy_from_slice(&port.to_le_bytes()))).await.is_err() {
-                return;
-            }
+    let served = async {
+        let asked = stream.query.iter().filter(|(key, _)| key == "ports");
+        let ports = asked
+            .flat_map(|(_, value)| value.split(','))
+            .filter_map(|port| port.parse().ok());
+        let mut writers = Vec::new();
+        let mut copies = Vec::new();
+        for (port, pair) in ports.zip((0_u8..=254).step_by(2)) {
+            let (writer, copy) = connect(kubernetes, stream, port, pair, &outgoing).await;
+            writers.push(writer);
+            copies.extend(copy);
         }
-        match kubernetes.streams().forward(pod(stream), port).await {
-            Ok(connection) => {
-                let (reader, writer) = tokio::io::split(connection);
-                writers.push(Some(writer));
-                copies.push(copy_out(reader, pair, outgoing.clone()));
-            }
-            Err(error) => {
-                writers.push(None);
-                // As above: a closed queue means that nobody listens.
-                let _: Result<(), _> = outgoing.send((pair + 1, error.to_string().into())).await;
-            }
-        }
-    }
-    drop(outgoing);
-    let read = async {
-        while let Some(Ok(message)) = source.next().await {
-            if message.is_close() {
-                return;
-            }
-            let Message::Binary(message) = message else { continue };
-            let Some((channel, bytes)) = message.split_first() else { continue };
-            let writer = writers.get_mut(usize::from(*channel / 2)).filter(|_| channel % 2 == 0);
-            if let Some(Some(open)) = writer {
-                let broken = open.write_all(bytes).await.is_err();
-                if broken {
-                    return;
-                }
-            }
+        drop(outgoing);
+        tokio::select! {
+            () = to_ports(source, writers) => {}
+            _ = futures::future::join_all(copies) => {}
         }
     };
-    let write = async { tokio::join!(futures::future::join_all(copies), write_out(sink, queue)) };
-    tokio::select! {
-        () = read => {}
-        _ = write => {}
+    tokio::join!(served, write_out(sink, queue));
+}
+
+type PortWriter = tokio::io::WriteHalf<Box<dyn Duplex>>;
+
+/// Both channels begin with the number of their port; an error ends the pair.
+async fn connect(
+    kubernetes: &Kubernetes,
+    stream: &StreamRequest,
+    port: u16,
+    pair: u8,
+    outgoing: &Outgoing,
+) -> (Option<PortWriter>, Option<impl Future<Output = ()> + use<>>) {
+    for channel in [pair, pair + 1] {
+        // A closed queue means that nobody listens: then the rest does not matter either.
+        let _: Result<(), _> = outgoing
+            .send((channel, Bytes::copy_from_slice(&port.to_le_bytes())))
+            .await;
+    }
+    match kubernetes.streams().forward(pod(stream), port).await {
+        Ok(connection) => {
+            let (reader, writer) = tokio::io::split(connection);
+            (Some(writer), Some(copy_out(reader, pair, outgoing.clone())))
+        }
+        Err(error) => {
+            let _: Result<(), _> = outgoing.send((pair + 1, error.to_string().into())).await;
+            (None, None)
+        }
+    }
+}
+
+/// Hand what the client sends to its ports until it goes away.
+async fn to_ports(mut source: SplitStream<Socket>, mut writers: Vec<Option<PortWriter>>) {
+    while let Some(Ok(message)) = source.next().await {
+        if message.is_close() {
+            return;
+        }
+        let Message::Binary(message) = message else {
+            continue;
+        };
+        let Some((channel, bytes)) = message.split_first() else {
+            continue;
+        };
+        let place = writers
+            .get_mut(usize::from(*channel / 2))
+            .filter(|_| channel % 2 == 0);
+        if let Some(place) = place {
+            let broken = match place {
+                Some(open) => open.write_all(bytes).await.is_err(),
+                None => false,
+            };
+            if broken {
+                *place = None;
+            }
+        }
     }
 }

@@ -97,7 +97,11 @@ pub trait PodStreams: Send + Sync + 'static {
 
     /// Run the command to its end; the answer is its exit code. Dropping the
     /// future means that the client is gone.
-    fn exec(&self, request: ExecRequest, streams: ExecStreams) -> BoxFuture<'static, Result<i32, StreamError>>;
+    fn exec(
+        &self,
+        request: ExecRequest,
+        streams: ExecStreams,
+    ) -> BoxFuture<'static, Result<i32, StreamError>>;
 
     /// A connection to a port of the pod.
     fn forward(&self, pod: PodRef, port: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, StreamError>>;

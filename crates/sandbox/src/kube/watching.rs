@@ -29,18 +29,23 @@ struct Open {
     faults: Receiver<u64>,
     end: Instant,
     bookmark: Instant,
+    frozen: bool,
     over: bool,
 }
 
 /// Answer with a stream of events, one JSON object a line.
 pub(super) fn response(kubernetes: Kubernetes, request: ApiRequest, watch: Watch) -> Response<AnswerBody> {
     let now = Instant::now();
-    let life = watch.timeout_seconds.filter(|seconds| *seconds > 0).map_or(LIFE, Duration::from_secs);
+    let life = watch
+        .timeout_seconds
+        .filter(|seconds| *seconds > 0)
+        .map_or(LIFE, Duration::from_secs);
     let open = Open {
         changes: kubernetes.changes(),
         faults: kubernetes.inner.faults.changes(),
         end: now + life,
         bookmark: now + BOOKMARK,
+        frozen: false,
         over: false,
         kubernetes,
         request,
@@ -51,7 +56,9 @@ pub(super) fn response(kubernetes: Kubernetes, request: ApiRequest, watch: Watch
         Some((next.map(Frame::data), open))
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -65,6 +72,16 @@ fn lines(events: &[WatchEvent]) -> Bytes {
 }
 
 impl Open {
+    fn freeze_or_thaw(&mut self) {
+        let faults = &self.kubernetes.inner.faults;
+        let frozen = faults.is_frozen(&self.request);
+        if frozen && !self.frozen {
+            let request = format!("{:?} {}", self.request.method, self.request.path);
+            faults.record(self.kubernetes.now(), Fault::FreezeWatch, request);
+        }
+        self.frozen = frozen;
+    }
+
     /// The next lines; an error breaks the connection; nothing ends it in peace.
     async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {
@@ -77,15 +94,19 @@ impl Open {
                 self.over = true;
                 return Some(Err(Lost.into()));
             }
-            let frozen = self.kubernetes.inner.faults.is_frozen(&self.request);
-            if !frozen {
+            self.freeze_or_thaw();
+            if !self.frozen {
                 let events = self.kubernetes.store().poll(&mut self.watch);
                 self.over = self.watch.is_over();
                 if !events.is_empty() {
                     return Some(Ok(lines(&events)));
                 }
             }
-            let wanted = if self.watch.bookmarks { self.bookmark.min(self.end) } else { self.end };
+            let wanted = if self.watch.bookmarks {
+                self.bookmark.min(self.end)
+            } else {
+                self.end
+            };
             tokio::select! {
                 _ = self.changes.changed() => {}
                 _ = self.faults.changed() => {}
@@ -95,7 +116,7 @@ impl Open {
                         return None;
                     }
                     self.bookmark += BOOKMARK;
-                    if !frozen {
+                    if !self.frozen {
                         let bookmark = self.kubernetes.store().bookmark(&self.watch);
                         return Some(Ok(lines(&[bookmark])));
                     }

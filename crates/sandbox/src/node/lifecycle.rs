@@ -218,9 +218,9 @@ impl Lifecycle {
             Event::Prepared(Err(message)) => {
                 self.prepare = Prepare::At(now + PREPARE_AGAIN);
                 let first = self.init.first_mut().or(self.containers.first_mut());
-                first
-                    .into_iter()
-                    .for_each(|container| container.explain(&message));
+                if let Some(container) = first {
+                    container.explain(&message);
+                }
             }
             Event::Started { container, id } => {
                 if let Some(container) = self.by_name(&container) {

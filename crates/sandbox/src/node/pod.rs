@@ -401,11 +401,9 @@ impl PodRun {
         self.machine.tasks.spawn(async move {
             let exit = watch_to_end(process.child, group, log, Arc::clone(&machine)).await;
             machine.change(&uid, |entry| {
-                entry
-                    .containers
-                    .get_mut(&name)
-                    .into_iter()
-                    .for_each(|running| running.group = None);
+                if let Some(running) = entry.containers.get_mut(&name) {
+                    running.group = None;
+                }
             });
             let _ = events.send((uid, Event::Exited { id: run, exit }));
         });

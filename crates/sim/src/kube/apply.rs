@@ -69,7 +69,12 @@ impl Manager {
 fn entries(object: &Value) -> Vec<(Value, Fields)> {
     items(object, "/metadata/managedFields")
         .iter()
-        .map(|entry| (entry.clone(), entry.get("fieldsV1").map(fields::from_json).unwrap_or_default()))
+        .map(|entry| {
+            (
+                entry.clone(),
+                entry.get("fieldsV1").map(fields::from_json).unwrap_or_default(),
+            )
+        })
         .collect()
 }
 
@@ -114,9 +119,14 @@ pub(crate) fn track(old: Option<&Value>, new: &mut Value, manager: &Manager, her
     let (changed, removed): (Fields, Fields) = {
         let before = old.map(|old| fields::leaves(old, *here)).unwrap_or_default();
         let after = fields::leaves(new, *here);
-        let changed = after.iter().filter(|(path, value)| before.get(*path) != Some(value));
+        let changed = after
+            .iter()
+            .filter(|(path, value)| before.get(*path) != Some(value));
         let removed = before.keys().filter(|path| !after.contains_key(*path));
-        (changed.map(|(path, _)| path.clone()).collect(), removed.cloned().collect())
+        (
+            changed.map(|(path, _)| path.clone()).collect(),
+            removed.cloned().collect(),
+        )
     };
     let mut mine = false;
     for (entry, fields) in &mut list {
@@ -159,7 +169,9 @@ impl Store {
         }
         let body = call.request.json()?;
         if text(&body, "/apiVersion").is_empty() || text(&body, "/kind").is_empty() {
-            return Err(Failure::bad_request("invalid object type: an apply configuration must say its apiVersion and kind"));
+            return Err(Failure::bad_request(
+                "invalid object type: an apply configuration must say its apiVersion and kind",
+            ));
         }
         let mut config = self.read(call, &body)?;
         if !items(&config, "/metadata/managedFields").is_empty() {
@@ -181,13 +193,22 @@ impl Store {
         Ok(done(200, call.present(&stored)))
     }
 
-    fn apply_new(&mut self, call: &Call<'_>, mut config: Value, manager: &Manager) -> Result<Answer, Failure> {
+    fn apply_new(
+        &mut self,
+        call: &Call<'_>,
+        mut config: Value,
+        manager: &Manager,
+    ) -> Result<Answer, Failure> {
         if manager.subresource.is_some() || !text(&config, "/metadata/uid").is_empty() {
             return Err(Failure::not_found(&call.info, call.name()));
         }
         keep_part(call, &mut config, None);
         let owned = fields::leaves(&config, self.topology(call)).into_keys().collect();
-        put(&mut config, &["metadata", "managedFields"], json!([manager.entry(&owned)]));
+        put(
+            &mut config,
+            &["metadata", "managedFields"],
+            json!([manager.entry(&owned)]),
+        );
         let created = self.insert(call, config, manager)?;
         Ok(done(201, call.present(&created)))
     }
@@ -260,7 +281,10 @@ fn merged(
         .collect();
     match list.iter_mut().find(|(entry, _)| manager.is(entry)) {
         Some((_, owned)) => {
-            for path in owned.iter().filter(|path| !applied.contains(*path) && !of_others.contains(*path)) {
+            for path in owned
+                .iter()
+                .filter(|path| !applied.contains(*path) && !of_others.contains(*path))
+            {
                 fields::erase(&mut merged, path);
             }
             *owned = applied;

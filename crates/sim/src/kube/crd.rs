@@ -17,7 +17,11 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(crate) fn check(definition: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = text(definition, "/metadata/name");
-    let wanted = format!("{}.{}", text(definition, "/spec/names/plural"), text(definition, "/spec/group"));
+    let wanted = format!(
+        "{}.{}",
+        text(definition, "/spec/names/plural"),
+        text(definition, "/spec/group")
+    );
     if name != wanted {
         let why = "must be spec.names.plural+\".\"+spec.group";
         causes.push(Cause::invalid("metadata.name", &json!(name), why));
@@ -40,7 +44,9 @@ pub(crate) fn check(definition: &Value) -> Vec<Cause> {
         });
     }
     let versions = items(definition, "/spec/versions");
-    let stored = versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let stored = versions
+        .iter()
+        .filter(|version| version.get("storage") == Some(&Value::Bool(true)));
     if stored.count() != 1 {
         let why = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &json!(versions.len()), why));
@@ -50,7 +56,11 @@ pub(crate) fn check(definition: &Value) -> Vec<Cause> {
         match version.pointer("/schema/openAPIV3Schema") {
             None => causes.push(Cause::required(path, "schemas are required")),
             Some(schema) if text(schema, "/type") != "object" => {
-                causes.push(Cause::invalid(format!("{path}.type"), &json!(text(schema, "/type")), "must be object at the root"));
+                causes.push(Cause::invalid(
+                    format!("{path}.type"),
+                    &json!(text(schema, "/type")),
+                    "must be object at the root",
+                ));
             }
             Some(schema) => structural(schema, &path, &mut causes),
         }
@@ -60,15 +70,29 @@ pub(crate) fn check(definition: &Value) -> Vec<Cause> {
 
 /// Every field says its type, or says that it needs none.
 fn structural(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let free = ["x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"];
-    let untyped = text(schema, "/type").is_empty() && !free.iter().any(|flag| schema.get(*flag) == Some(&Value::Bool(true)));
+    let free = [
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-preserve-unknown-fields",
+    ];
+    let untyped = text(schema, "/type").is_empty()
+        && !free
+            .iter()
+            .any(|flag| schema.get(*flag) == Some(&Value::Bool(true)));
     if untyped {
-        causes.push(Cause::required(format!("{path}.type"), "must not be empty for specified object fields"));
+        causes.push(Cause::required(
+            format!("{path}.type"),
+            "must not be empty for specified object fields",
+        ));
     }
     if text(schema, "/type") == "array" && schema.get("items").is_none() {
         causes.push(Cause::required(format!("{path}.items"), "must be specified"));
     }
-    for (name, schema) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, schema) in schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         structural(schema, &format!("{path}.properties[{name}]"), causes);
     }
     for below in ["items", "additionalProperties"] {
@@ -84,7 +108,10 @@ fn pointer(path: &str) -> String {
 }
 
 fn texts(value: &Value, at: &str) -> Vec<String> {
-    items(value, at).iter().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+    items(value, at)
+        .iter()
+        .filter_map(|text| text.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn version(definition: &Value) -> Version {
@@ -105,7 +132,10 @@ fn version(definition: &Value) -> Version {
         status: definition.pointer("/subresources/status").is_some(),
         scale,
         schema: definition.pointer("/schema/openAPIV3Schema").cloned(),
-        columns: items(definition, "/additionalPrinterColumns").iter().map(column).collect(),
+        columns: items(definition, "/additionalPrinterColumns")
+            .iter()
+            .map(column)
+            .collect(),
         selectable: items(definition, "/selectableFields")
             .iter()
             .map(|field| text(field, "/jsonPath").to_owned())
@@ -145,7 +175,9 @@ impl Store {
             self.kinds.forget(&info.group, &info.plural);
             return;
         }
-        let Some(kind) = self.kinds.define(info) else { return };
+        let Some(kind) = self.kinds.define(info) else {
+            return;
+        };
         let key = Key {
             kind: Kind::CUSTOM_RESOURCE_DEFINITION,
             namespace: String::new(),
@@ -156,7 +188,10 @@ impl Store {
                 .range(kind, None)
                 .map(|(key, object)| (key.clone(), Arc::clone(object)))
                 .collect();
-            for (key, object) in objects.into_iter().filter(|(_, object)| meta::finalizers(object).is_empty()) {
+            for (key, object) in objects
+                .into_iter()
+                .filter(|(_, object)| meta::finalizers(object).is_empty())
+            {
                 self.commit(key, object.as_ref().clone(), true);
             }
             self.maybe_close_definition(kind);
@@ -164,10 +199,11 @@ impl Store {
         }
         if items(definition, "/status/conditions").is_empty() {
             let mut established = definition.as_ref().clone();
-            let at = definition.pointer("/metadata/creationTimestamp").cloned().unwrap_or_default();
-            let condition = |kind: &str, reason: &str| {
-                json!({"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": at})
-            };
+            let at = definition
+                .pointer("/metadata/creationTimestamp")
+                .cloned()
+                .unwrap_or_default();
+            let condition = |kind: &str, reason: &str| json!({"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": at});
             let stored = items(definition, "/spec/versions")
                 .iter()
                 .find(|version| version.get("storage") == Some(&Value::Bool(true)))
@@ -188,7 +224,9 @@ impl Store {
 
     /// A definition that is being deleted goes with its last object.
     pub(crate) fn maybe_close_definition(&mut self, kind: Kind) {
-        let Some(info) = self.kinds.info(kind).filter(|info| info.custom).cloned() else { return };
+        let Some(info) = self.kinds.info(kind).filter(|info| info.custom).cloned() else {
+            return;
+        };
         let key = Key {
             kind: Kind::CUSTOM_RESOURCE_DEFINITION,
             namespace: String::new(),

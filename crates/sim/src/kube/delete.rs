@@ -50,7 +50,9 @@ impl Options {
         let uid = text(object, "/metadata/uid");
         let version = text(object, "/metadata/resourceVersion");
         let refuse = |what: &str, asked: &str, found: &str| {
-            let why = format!("Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}");
+            let why = format!(
+                "Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}"
+            );
             Err(Failure::conflict(info, name, &why))
         };
         if !self.uid.is_empty() && self.uid != uid {
@@ -98,11 +100,20 @@ impl Store {
         }
         let meta = json!({"resourceVersion": self.revision.to_string()});
         let form = Form::of(call.request);
-        Ok(done(200, table::many(form, &call.info, &call.resource.version, left, meta, call.now)))
+        Ok(done(
+            200,
+            table::many(form, &call.info, &call.resource.version, left, meta, call.now),
+        ))
     }
 
     /// Delete, or mark as being deleted. Says what is left, and whether it is gone.
-    fn remove(&mut self, call: &Call<'_>, key: Key, old: &Arc<Value>, options: &Options) -> (Arc<Value>, bool) {
+    fn remove(
+        &mut self,
+        call: &Call<'_>,
+        key: Key,
+        old: &Arc<Value>,
+        options: &Options,
+    ) -> (Arc<Value>, bool) {
         let mut new = old.as_ref().clone();
         let grace = grace(key.kind, old, options.grace);
         let mut finalizers: Vec<_> = meta::finalizers(old).into_iter().map(str::to_owned).collect();
@@ -168,7 +179,10 @@ impl Store {
         if deleted {
             return;
         }
-        let at = namespace.pointer("/metadata/deletionTimestamp").cloned().unwrap_or_default();
+        let at = namespace
+            .pointer("/metadata/deletionTimestamp")
+            .cloned()
+            .unwrap_or_default();
         let inside: Vec<_> = self
             .objects
             .iter()

@@ -13,14 +13,31 @@ use super::subresources;
 /// The version of Kubernetes that this behaves like.
 const VERSION: (&str, &str, &str) = ("1", "37", "v1.37.1+sandbox");
 
-const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 /// Kinds that are asked and not stored: group, resource, kind.
 const REVIEWS: &[(&str, &str, &str)] = &[
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authentication.k8s.io", "tokenreviews", "TokenReview"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-    ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+    (
+        "authorization.k8s.io",
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+    ),
+    (
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+    ),
 ];
 
 /// One resource of one version.
@@ -45,12 +62,17 @@ fn served(kinds: &Registry) -> Served<'_> {
     for (kind, info) in kinds.served() {
         for version in info.versions.iter().filter(|version| version.served) {
             let mut add = |group| {
-                groups.entry(group).or_default().entry(version.name.as_str()).or_default().push(Resource {
-                    kind: Some((kind, info)),
-                    plural: &info.plural,
-                    name: &info.kind,
-                    verbs: VERBS,
-                });
+                groups
+                    .entry(group)
+                    .or_default()
+                    .entry(version.name.as_str())
+                    .or_default()
+                    .push(Resource {
+                        kind: Some((kind, info)),
+                        plural: &info.plural,
+                        name: &info.kind,
+                        verbs: VERBS,
+                    });
             };
             add(info.group.as_str());
             if kind == Kind::EVENT {
@@ -59,18 +81,27 @@ fn served(kinds: &Registry) -> Served<'_> {
         }
     }
     for (group, plural, name) in REVIEWS {
-        groups.entry(group).or_default().entry("v1").or_default().push(Resource {
-            kind: None,
-            plural,
-            name,
-            verbs: &["create"],
-        });
+        groups
+            .entry(group)
+            .or_default()
+            .entry("v1")
+            .or_default()
+            .push(Resource {
+                kind: None,
+                plural,
+                name,
+                verbs: &["create"],
+            });
     }
     groups
 }
 
 /// The answer to a path that is no resource; `None` if it may be one.
-pub(crate) fn answer(kinds: &Registry, request: &ApiRequest, segments: &[String]) -> Option<Result<Value, Failure>> {
+pub(crate) fn answer(
+    kinds: &Registry,
+    request: &ApiRequest,
+    segments: &[String],
+) -> Option<Result<Value, Failure>> {
     if request.method != Method::Get {
         return None;
     }
@@ -93,7 +124,10 @@ pub(crate) fn answer(kinds: &Registry, request: &ApiRequest, segments: &[String]
             Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}))
         }
         ["apis", name] => groups.get(name).map(|versions| group(name, versions)),
-        ["api", version] => groups.get("").and_then(|group| group.get(version)).map(|all| resources("", version, all)),
+        ["api", version] => groups
+            .get("")
+            .and_then(|group| group.get(version))
+            .map(|all| resources("", version, all)),
         ["apis", name, version] => groups
             .get(name)
             .and_then(|group| group.get(version))
@@ -161,7 +195,10 @@ fn names<'a>(resource: &'a Resource<'_>) -> (String, &'a [String], &'a [String])
     }
 }
 
-fn below(resource: &Resource<'_>, version: &str) -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
+fn below(
+    resource: &Resource<'_>,
+    version: &str,
+) -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
     match resource.kind {
         Some((kind, info)) => subresources::names(kind, info, version),
         None => Vec::new(),
@@ -169,7 +206,8 @@ fn below(resource: &Resource<'_>, version: &str) -> Vec<(&'static str, &'static 
 }
 
 fn aggregate(groups: &Served<'_>, core: bool) -> Value {
-    let kind_of = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind_of =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut listed = Vec::new();
     for (group, versions) in groups.iter().filter(|(name, _)| name.is_empty() == core) {
         let mut of_group = Vec::new();
@@ -203,7 +241,11 @@ fn openapi_root(groups: &Served<'_>) -> Value {
     let mut paths = Map::new();
     for (group, versions) in groups {
         for version in versions.keys() {
-            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+            let path = if group.is_empty() {
+                format!("api/{version}")
+            } else {
+                format!("apis/{group}/{version}")
+            };
             let url = format!("/openapi/v3/{path}?hash=sandbox");
             paths.insert(path, json!({"serverRelativeURL": url}));
         }
@@ -216,15 +258,29 @@ fn openapi_root(groups: &Served<'_>) -> Value {
 fn openapi(groups: &Served<'_>, group: &str, version: &str) -> Option<Value> {
     let all = groups.get(group)?.get(version)?;
     let (mut paths, mut schemas) = (Map::new(), Map::new());
-    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let root = if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    };
     for resource in all {
         let gvk = json!({"group": group, "version": version, "kind": resource.name});
-        let scope = if resource.namespaced() { "/namespaces/{namespace}" } else { "" };
+        let scope = if resource.namespaced() {
+            "/namespaces/{namespace}"
+        } else {
+            ""
+        };
         let parameter = json!({"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": true}});
-        let operation = json!({"parameters": [parameter], "x-kubernetes-group-version-kind": gvk, "responses": {}});
+        let operation =
+            json!({"parameters": [parameter], "x-kubernetes-group-version-kind": gvk, "responses": {}});
         let path = format!("{root}{scope}/{}/{{name}}", resource.plural);
-        paths.insert(path, json!({"get": operation, "put": operation, "patch": operation}));
-        let schema = resource.kind.and_then(|(_, info)| info.version(version)?.schema.clone());
+        paths.insert(
+            path,
+            json!({"get": operation, "put": operation, "patch": operation}),
+        );
+        let schema = resource
+            .kind
+            .and_then(|(_, info)| info.version(version)?.schema.clone());
         if let Some(mut schema) = schema {
             super::value::put(&mut schema, &["x-kubernetes-group-version-kind"], json!([gvk]));
             schemas.insert(format!("{group}.{version}.{}", resource.name), schema);

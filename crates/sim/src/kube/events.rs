@@ -16,7 +16,9 @@ const FIELDS: &[(&str, &str)] = &[
 ];
 
 fn renamed(event: &Value, name: impl Fn(&str) -> Option<&'static str>) -> Value {
-    let Some(map) = event.as_object() else { return event.clone() };
+    let Some(map) = event.as_object() else {
+        return event.clone();
+    };
     map.iter()
         .map(|(key, value)| (name(key).unwrap_or(key).to_owned(), value.clone()))
         .collect::<serde_json::Map<_, _>>()

@@ -87,11 +87,20 @@ impl Failure {
     }
 
     pub(crate) fn no_such_path() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     pub(crate) fn not_found(info: &KindInfo, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", info.qualified())).about(info, name)
+        Self::new(
+            404,
+            "NotFound",
+            format!("{} \"{name}\" not found", info.qualified()),
+        )
+        .about(info, name)
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -113,7 +122,8 @@ impl Failure {
     }
 
     pub(crate) fn modified(info: &KindInfo, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(info, name, why)
     }
 

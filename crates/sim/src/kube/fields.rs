@@ -68,9 +68,16 @@ impl<'a> Topology<'a> {
         match self {
             Self::BuiltIn(name) => matches!(
                 name,
-                "selector" | "nodeSelector" | "configMapKeyRef" | "secretKeyRef" | "fieldRef" | "resourceFieldRef"
+                "selector"
+                    | "nodeSelector"
+                    | "configMapKeyRef"
+                    | "secretKeyRef"
+                    | "fieldRef"
+                    | "resourceFieldRef"
             ),
-            Self::Schema(schema) => schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
+            Self::Schema(schema) => {
+                schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic")
+            }
             Self::Unknown => false,
         }
     }
@@ -83,7 +90,11 @@ impl<'a> Topology<'a> {
                 Some("set") => ListKind::Set,
                 Some("map") => {
                     let keys = items(schema, "/x-kubernetes-list-map-keys");
-                    ListKind::Map(keys.iter().filter_map(|key| key.as_str().map(str::to_owned)).collect())
+                    ListKind::Map(
+                        keys.iter()
+                            .filter_map(|key| key.as_str().map(str::to_owned))
+                            .collect(),
+                    )
                 }
                 _ => ListKind::Atomic,
             },
@@ -96,9 +107,16 @@ fn built_in_list(name: &str, list: &[Value]) -> ListKind {
     let of_objects = list.iter().all(Value::is_object);
     let keys: &[&str] = match name {
         "finalizers" => return ListKind::Set,
-        "containers" | "initContainers" | "ephemeralContainers" | "env" | "volumes" | "imagePullSecrets"
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "env"
+        | "volumes"
+        | "imagePullSecrets"
         | "secrets" => &["name"],
-        "ports" if list.iter().any(|port| port.get("containerPort").is_some()) => &["containerPort", "protocol"],
+        "ports" if list.iter().any(|port| port.get("containerPort").is_some()) => {
+            &["containerPort", "protocol"]
+        }
         "ports" => &["port", "protocol"],
         "volumeMounts" => &["mountPath"],
         "volumeDevices" => &["devicePath"],
@@ -135,7 +153,12 @@ pub(crate) fn leaves<'a>(value: &'a Value, here: Topology<'a>) -> BTreeMap<Strin
     found
 }
 
-fn collect<'a>(value: &'a Value, here: Topology<'a>, path: &mut String, found: &mut BTreeMap<String, &'a Value>) {
+fn collect<'a>(
+    value: &'a Value,
+    here: Topology<'a>,
+    path: &mut String,
+    found: &mut BTreeMap<String, &'a Value>,
+) {
     let below = |step: &str, path: &mut String| {
         let length = path.len();
         if !path.is_empty() {
@@ -185,21 +208,23 @@ fn is_servers(path: &str) -> bool {
     if path == "f:apiVersion" || path == "f:kind" {
         return true;
     }
-    path.strip_prefix("f:metadata").and_then(|rest| rest.strip_prefix(JOINT)).is_some_and(|field| {
-        matches!(
-            field,
-            "f:name"
-                | "f:namespace"
-                | "f:uid"
-                | "f:resourceVersion"
-                | "f:generation"
-                | "f:creationTimestamp"
-                | "f:deletionTimestamp"
-                | "f:deletionGracePeriodSeconds"
-                | "f:selfLink"
-                | "f:managedFields"
-        )
-    })
+    path.strip_prefix("f:metadata")
+        .and_then(|rest| rest.strip_prefix(JOINT))
+        .is_some_and(|field| {
+            matches!(
+                field,
+                "f:name"
+                    | "f:namespace"
+                    | "f:uid"
+                    | "f:resourceVersion"
+                    | "f:generation"
+                    | "f:creationTimestamp"
+                    | "f:deletionTimestamp"
+                    | "f:deletionGracePeriodSeconds"
+                    | "f:selfLink"
+                    | "f:managedFields"
+            )
+        })
 }
 
 /// Put one value over another, where lists that are maps are merged by key.
@@ -246,7 +271,9 @@ pub(crate) fn erase(value: &mut Value, path: &str) {
     };
     match value {
         Value::Object(map) => {
-            let Some(name) = step.strip_prefix("f:") else { return };
+            let Some(name) = step.strip_prefix("f:") else {
+                return;
+            };
             if let (Some(rest), Some(inner)) = (rest, map.get_mut(name)) {
                 erase(inner, rest);
                 if !super::value::is_empty(inner) {
@@ -273,7 +300,9 @@ fn is_named(item: &Value, step: &str) -> bool {
     if let Some(value) = step.strip_prefix("v:") {
         return item.to_string() == value;
     }
-    let keys: Option<Map<String, Value>> = step.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok());
+    let keys: Option<Map<String, Value>> = step
+        .strip_prefix("k:")
+        .and_then(|keys| serde_json::from_str(keys).ok());
     keys.is_some_and(|keys| {
         let names: Vec<_> = keys.keys().cloned().collect();
         key_step(item, &names) == step

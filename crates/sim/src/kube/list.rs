@@ -15,7 +15,13 @@ use super::table::{self, Form};
 /// Fields that can be selected on, besides name and namespace.
 fn selectable(kind: Kind, info: &KindInfo, version: &str, field: &str) -> bool {
     let own: &[&str] = match kind {
-        Kind::POD => &["spec.nodeName", "status.phase", "spec.restartPolicy", "status.podIP", "spec.serviceAccountName"],
+        Kind::POD => &[
+            "spec.nodeName",
+            "status.phase",
+            "spec.restartPolicy",
+            "status.podIP",
+            "spec.serviceAccountName",
+        ],
         Kind::SECRET => &["type"],
         Kind::NAMESPACE => &["status.phase"],
         Kind::NODE => &["spec.unschedulable"],
@@ -36,9 +42,12 @@ fn selectable(kind: Kind, info: &KindInfo, version: &str, field: &str) -> bool {
     field == "metadata.name"
         || (field == "metadata.namespace" && info.namespaced)
         || own.contains(&field)
-        || info
-            .version(version)
-            .is_some_and(|version| version.selectable.iter().any(|path| path.trim_start_matches('.') == field))
+        || info.version(version).is_some_and(|version| {
+            version
+                .selectable
+                .iter()
+                .any(|path| path.trim_start_matches('.') == field)
+        })
 }
 
 /// A revision that a client names.
@@ -107,7 +116,11 @@ impl Store {
         }
         let asked = query("resourceVersion").map(revision_of).transpose()?;
         if asked.is_some_and(|asked| asked > self.revision) {
-            let mut failure = Failure::internal(format!("Too large resource version: {}, current: {}", asked.unwrap_or_default(), self.revision));
+            let mut failure = Failure::internal(format!(
+                "Too large resource version: {}, current: {}",
+                asked.unwrap_or_default(),
+                self.revision
+            ));
             failure.code = 504;
             failure.reason = "Timeout";
             failure.details = json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1});
@@ -148,7 +161,10 @@ impl Store {
         }
         let objects: Vec<_> = found.iter().map(|(_, object)| call.versioned(object)).collect();
         let form = Form::of(call.request);
-        Ok(done(200, table::many(form, &call.info, &call.resource.version, objects, meta, call.now)))
+        Ok(done(
+            200,
+            table::many(form, &call.info, &call.resource.version, objects, meta, call.now),
+        ))
     }
 }
 

@@ -58,10 +58,7 @@ pub(crate) fn uid(high: u64, low: u64) -> String {
 fn is_dns_label(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    (1..=63).contains(&name.len())
-        && name.chars().all(inner)
-        && name.starts_with(end)
-        && name.ends_with(end)
+    (1..=63).contains(&name.len()) && name.chars().all(inner) && name.starts_with(end) && name.ends_with(end)
 }
 
 fn is_dns_subdomain(name: &str) -> bool {
@@ -76,10 +73,7 @@ fn is_dns_subdomain(name: &str) -> bool {
 fn is_qualified_part(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = |c: char| c.is_ascii_alphanumeric();
-    (1..=63).contains(&name.len())
-        && name.chars().all(inner)
-        && name.starts_with(end)
-        && name.ends_with(end)
+    (1..=63).contains(&name.len()) && name.chars().all(inner) && name.starts_with(end) && name.ends_with(end)
 }
 
 /// `app`, `example.com/app`.
@@ -142,7 +136,11 @@ pub(crate) fn check(kind: Kind, object: &Value) -> Vec<Cause> {
     }
     for finalizer in finalizers(object) {
         if !is_label_key(finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), QUALIFIED));
+            causes.push(Cause::invalid(
+                "metadata.finalizers",
+                &json!(finalizer),
+                QUALIFIED,
+            ));
         }
     }
     for (index, owner) in items(object, "/metadata/ownerReferences").iter().enumerate() {

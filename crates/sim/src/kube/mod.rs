@@ -34,9 +34,6 @@ mod value;
 mod watch;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 pub use failure::{Cause, Failure};
 pub use jiff::Timestamp;
 pub use kinds::{Kind, KindInfo};

@@ -87,31 +87,49 @@ fn perform(object: &mut Value, operation: &Value) -> Result<(), Failure> {
         .get("path")
         .and_then(Value::as_str)
         .ok_or_else(|| failed("missing path"))?;
-    let value = || operation.get("value").cloned().ok_or_else(|| failed("missing value"));
+    let value = || {
+        operation
+            .get("value")
+            .cloned()
+            .ok_or_else(|| failed("missing value"))
+    };
     let from = || {
         let from = text(operation, "/from");
-        object.pointer(from).cloned().ok_or_else(|| failed("from does not exist"))
+        object
+            .pointer(from)
+            .cloned()
+            .ok_or_else(|| failed("from does not exist"))
     };
     match text(operation, "/op") {
         "test" => {
             // A path that is not there equals null: kube's finalizer relies on it, as the real server does it.
             let found = object.pointer(path).cloned().unwrap_or(Value::Null);
             let wanted = operation.get("value").cloned().unwrap_or(Value::Null);
-            (found == wanted).then_some(()).ok_or_else(|| failed(&format!("testing value {path} failed")))
+            (found == wanted)
+                .then_some(())
+                .ok_or_else(|| failed(&format!("testing value {path} failed")))
         }
         "add" => {
             let value = value()?;
-            add(object, path, value).ok_or_else(|| failed(&format!("add operation does not apply: doc is missing path: {path}")))
+            add(object, path, value).ok_or_else(|| {
+                failed(&format!(
+                    "add operation does not apply: doc is missing path: {path}"
+                ))
+            })
         }
         "replace" => {
             let value = value()?;
             replace(object, path, value).ok_or_else(|| {
-                failed(&format!("replace operation does not apply: doc is missing path: {path}"))
+                failed(&format!(
+                    "replace operation does not apply: doc is missing path: {path}"
+                ))
             })
         }
-        "remove" => take(object, path)
-            .map(drop)
-            .ok_or_else(|| failed(&format!("remove operation does not apply: doc is missing path: {path}"))),
+        "remove" => take(object, path).map(drop).ok_or_else(|| {
+            failed(&format!(
+                "remove operation does not apply: doc is missing path: {path}"
+            ))
+        }),
         "copy" => {
             let value = from()?;
             add(object, path, value).ok_or_else(|| failed("copy operation does not apply"))

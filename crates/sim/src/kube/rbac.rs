@@ -25,12 +25,20 @@ impl Attributes {
     fn of(request: &ApiRequest, target: Option<&Target>) -> Self {
         let Some(target) = target else {
             return Self {
-                verb: if request.method == Method::Get { "get" } else { "post" }.to_owned(),
+                verb: if request.method == Method::Get {
+                    "get"
+                } else {
+                    "post"
+                }
+                .to_owned(),
                 path: request.path.clone(),
                 ..Self::default()
             };
         };
-        let streamed = matches!(target.subresource.as_deref(), Some("exec" | "attach" | "portforward"));
+        let streamed = matches!(
+            target.subresource.as_deref(),
+            Some("exec" | "attach" | "portforward")
+        );
         let verb = match (request.method, target.name.is_some()) {
             _ if streamed => "create",
             (Method::Get, true) => "get",
@@ -48,7 +56,10 @@ impl Attributes {
         };
         // The namespace itself is judged inside itself, as upstream does.
         let of_namespace = target.group.is_empty() && target.plural == "namespaces";
-        let namespace = target.namespace.clone().or_else(|| target.name.clone().filter(|_| of_namespace));
+        let namespace = target
+            .namespace
+            .clone()
+            .or_else(|| target.name.clone().filter(|_| of_namespace));
         Self {
             verb: verb.to_owned(),
             group: target.group.clone(),
@@ -77,7 +88,11 @@ pub(crate) fn authorize(store: &Store, request: &ApiRequest, target: Option<&Tar
         Some(target) => target.plural.clone(),
         None => String::new(),
     };
-    let named = if wanted.name.is_empty() { String::new() } else { format!(" {:?}", wanted.name) };
+    let named = if wanted.name.is_empty() {
+        String::new()
+    } else {
+        format!(" {:?}", wanted.name)
+    };
     let place = if wanted.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
@@ -87,7 +102,8 @@ pub(crate) fn authorize(store: &Store, request: &ApiRequest, target: Option<&Tar
         "{qualified}{named} is forbidden: User {:?} cannot {} resource {:?} in API group {:?} {place}",
         request.user.name, wanted.verb, wanted.resource, wanted.group
     ));
-    failure.details = json!({"name": wanted.name, "group": wanted.group, "kind": target.map(|target| &target.plural)});
+    failure.details =
+        json!({"name": wanted.name, "group": wanted.group, "kind": target.map(|target| &target.plural)});
     Err(failure)
 }
 
@@ -103,8 +119,12 @@ pub(crate) fn allowed(store: &Store, user: &User, wanted: &Attributes) -> bool {
         store.list(Kind::ROLE_BINDING, Some(&wanted.namespace))
     };
     everywhere.into_iter().chain(here).any(|binding| {
-        let bound = items(binding, "/subjects").iter().any(|subject| is_subject(subject, user));
-        bound && role(store, binding).is_some_and(|role| items(role, "/rules").iter().any(|rule| gives(rule, wanted)))
+        let bound = items(binding, "/subjects")
+            .iter()
+            .any(|subject| is_subject(subject, user));
+        bound
+            && role(store, binding)
+                .is_some_and(|role| items(role, "/rules").iter().any(|rule| gives(rule, wanted)))
     })
 }
 
@@ -113,7 +133,9 @@ fn is_subject(subject: &Value, user: &User) -> bool {
     match text(subject, "/kind") {
         "User" => user.name == name,
         "Group" => user.groups.iter().any(|group| group == name),
-        "ServiceAccount" => user.name == format!("system:serviceaccount:{}:{name}", text(subject, "/namespace")),
+        "ServiceAccount" => {
+            user.name == format!("system:serviceaccount:{}:{name}", text(subject, "/namespace"))
+        }
         _ => false,
     }
 }
@@ -128,7 +150,9 @@ fn role<'a>(store: &'a Store, binding: &Value) -> Option<&'a Value> {
 }
 
 fn has(rule: &Value, field: &str, wanted: &str) -> bool {
-    items(rule, field).iter().any(|item| item.as_str() == Some("*") || item.as_str() == Some(wanted))
+    items(rule, field)
+        .iter()
+        .any(|item| item.as_str() == Some("*") || item.as_str() == Some(wanted))
 }
 
 fn gives(rule: &Value, wanted: &Attributes) -> bool {
@@ -136,10 +160,13 @@ fn gives(rule: &Value, wanted: &Attributes) -> bool {
         return false;
     }
     if !wanted.path.is_empty() {
-        return items(rule, "/nonResourceURLs").iter().filter_map(Value::as_str).any(|url| match url.strip_suffix('*') {
-            Some(prefix) => wanted.path.starts_with(prefix),
-            None => wanted.path == url,
-        });
+        return items(rule, "/nonResourceURLs")
+            .iter()
+            .filter_map(Value::as_str)
+            .any(|url| match url.strip_suffix('*') {
+                Some(prefix) => wanted.path.starts_with(prefix),
+                None => wanted.path == url,
+            });
     }
     let resource = has(rule, "/resources", &wanted.resource)
         // `*/scale` is the subresource of everything.
@@ -155,9 +182,7 @@ fn gives(rule: &Value, wanted: &Attributes) -> bool {
 /// The roles that every cluster has and that the sandbox needs.
 pub(crate) fn first_roles() -> Vec<Value> {
     const RBAC: &str = "rbac.authorization.k8s.io";
-    let role = |name: &str, rules: Value| {
-        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
-    };
+    let role = |name: &str, rules: Value| json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
     let binding = |name: &str, group: &str| {
         json!({
             "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
@@ -165,16 +190,37 @@ pub(crate) fn first_roles() -> Vec<Value> {
             "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group}],
         })
     };
-    let urls = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/", "/healthz", "/livez", "/readyz"];
+    let urls = [
+        "/api",
+        "/api/*",
+        "/apis",
+        "/apis/*",
+        "/openapi",
+        "/openapi/*",
+        "/version",
+        "/version/",
+        "/healthz",
+        "/livez",
+        "/readyz",
+    ];
     vec![
-        role("cluster-admin", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}])),
+        role(
+            "cluster-admin",
+            json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
+        ),
         binding("cluster-admin", "system:masters"),
-        role("system:discovery", json!([{"nonResourceURLs": urls, "verbs": ["get"]}])),
+        role(
+            "system:discovery",
+            json!([{"nonResourceURLs": urls, "verbs": ["get"]}]),
+        ),
         binding("system:discovery", "system:authenticated"),
-        role("system:basic-user", json!([
-            {"apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews"], "verbs": ["create"]},
-            {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
-        ])),
+        role(
+            "system:basic-user",
+            json!([
+                {"apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews"], "verbs": ["create"]},
+                {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
+            ]),
+        ),
         binding("system:basic-user", "system:authenticated"),
     ]
 }

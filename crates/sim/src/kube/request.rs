@@ -94,6 +94,12 @@ impl ApiRequest {
 
     /// The body as JSON.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
+        let media = self.content_type.as_deref().unwrap_or_default();
+        if media.contains("protobuf") || media.contains("cbor") {
+            return Err(Failure::unsupported_media(format!(
+                "the body is {media}; the sandbox reads only application/json (`kubectl create -f` sends it)"
+            )));
+        }
         serde_json::from_slice(&self.body)
             .map_err(|error| Failure::bad_request(format!("the body is not JSON: {error}")))
     }

@@ -72,37 +72,50 @@ impl Store {
         put(&mut body, &["kind"], "TokenRequest");
         put(&mut body, &["apiVersion"], "authentication.k8s.io/v1");
         put(&mut body, &["spec", "expirationSeconds"], seconds);
-        put(&mut body, &["status"], json!({"token": token, "expirationTimestamp": stamp(until)}));
+        put(
+            &mut body,
+            &["status"],
+            json!({"token": token, "expirationTimestamp": stamp(until)}),
+        );
         Ok(done(201, body))
     }
 
     /// Kinds that are only asked: `None` if this is not one of them.
-    pub(crate) fn review(&self, now: Timestamp, request: &ApiRequest, target: &Target) -> Option<Result<Answer, Failure>> {
+    pub(crate) fn review(
+        &self,
+        now: Timestamp,
+        request: &ApiRequest,
+        target: &Target,
+    ) -> Option<Result<Answer, Failure>> {
         let kind = (target.group.as_str(), target.plural.as_str());
         if request.method != Method::Post || target.name.is_some() {
             return None;
         }
         let answer: fn(&Self, Timestamp, &ApiRequest, &Value) -> Value = match kind {
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => |store, _, request, body| {
-                json!({"allowed": rbac::allowed(store, &request.user, &attributes(body))})
-            },
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => {
+                |store, _, request, body| json!({"allowed": rbac::allowed(store, &request.user, &attributes(body))})
+            }
             ("authorization.k8s.io", "subjectaccessreviews") => |store, _, _, body| {
                 let groups = super::value::items(body, "/spec/groups").iter();
                 let user = User {
                     name: text(body, "/spec/user").to_owned(),
-                    groups: groups.filter_map(|group| group.as_str().map(str::to_owned)).collect(),
+                    groups: groups
+                        .filter_map(|group| group.as_str().map(str::to_owned))
+                        .collect(),
                 };
                 json!({"allowed": rbac::allowed(store, &user, &attributes(body))})
             },
-            ("authentication.k8s.io", "tokenreviews") => |store, now, _, body| {
-                match store.authenticate(now, text(body, "/spec/token")) {
-                    Some(user) => json!({"authenticated": true, "user": {"username": user.name, "groups": user.groups}}),
+            ("authentication.k8s.io", "tokenreviews") => {
+                |store, now, _, body| match store.authenticate(now, text(body, "/spec/token")) {
+                    Some(user) => {
+                        json!({"authenticated": true, "user": {"username": user.name, "groups": user.groups}})
+                    }
                     None => json!({"authenticated": false, "error": "invalid bearer token"}),
                 }
-            },
-            ("authentication.k8s.io", "selfsubjectreviews") => |_, _, request, _| {
-                json!({"userInfo": {"username": request.user.name, "groups": request.user.groups}})
-            },
+            }
+            ("authentication.k8s.io", "selfsubjectreviews") => {
+                |_, _, request, _| json!({"userInfo": {"username": request.user.name, "groups": request.user.groups}})
+            }
             _ => return None,
         };
         Some(request.json().map(|mut body| {
@@ -120,7 +133,11 @@ fn attributes(body: &Value) -> Attributes {
         resource = format!("{resource}/{}", of("subresource"));
     }
     Attributes {
-        verb: if of("verb").is_empty() { text(body, "/spec/nonResourceAttributes/verb").to_owned() } else { of("verb") },
+        verb: if of("verb").is_empty() {
+            text(body, "/spec/nonResourceAttributes/verb").to_owned()
+        } else {
+            of("verb")
+        },
         group: of("group"),
         resource,
         namespace: of("namespace"),

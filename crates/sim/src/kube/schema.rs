@@ -29,7 +29,9 @@ fn prune(schema: &Value, value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let properties = schema.get("properties").and_then(Value::as_object);
-            let others = schema.get("additionalProperties").filter(|others| **others != Value::Bool(false));
+            let others = schema
+                .get("additionalProperties")
+                .filter(|others| **others != Value::Bool(false));
             let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
             let mut kept = Map::new();
             for (key, value) in map {
@@ -70,7 +72,10 @@ pub(crate) fn default(schema: &Value, value: &mut Value) {
                     default(schema, value);
                 }
             }
-            if let Some(schema) = schema.get("additionalProperties").filter(|schema| schema.is_object()) {
+            if let Some(schema) = schema
+                .get("additionalProperties")
+                .filter(|schema| schema.is_object())
+            {
                 for (key, value) in map.iter_mut() {
                     if properties.is_none_or(|properties| !properties.contains_key(key)) {
                         default(schema, value);
@@ -79,7 +84,10 @@ pub(crate) fn default(schema: &Value, value: &mut Value) {
             }
         }
         Value::Array(list) => {
-            for (item, schema) in list.iter_mut().zip(std::iter::repeat_with(|| schema.get("items"))) {
+            for (item, schema) in list
+                .iter_mut()
+                .zip(std::iter::repeat_with(|| schema.get("items")))
+            {
                 if let Some(schema) = schema {
                     default(schema, item);
                 }
@@ -106,7 +114,8 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn wrong(&mut self, path: &str, value: &Value, why: impl std::fmt::Display) {
-        self.causes.push(Cause::invalid(path, value, format!("{path} in body {why}")));
+        self.causes
+            .push(Cause::invalid(path, value, format!("{path} in body {why}")));
     }
 
     fn value(&mut self, schema: &Value, value: &Value, path: &str) {
@@ -115,21 +124,34 @@ impl Check<'_> {
             return;
         }
         if !has_type(schema, value) {
-            let wanted = if is_int_or_string(schema) { "integer or string" } else { text(schema, "/type") };
+            let wanted = if is_int_or_string(schema) {
+                "integer or string"
+            } else {
+                text(schema, "/type")
+            };
             let found = type_of(value);
             self.causes.push(Cause {
                 reason: "FieldValueTypeInvalid",
                 field: path.to_owned(),
-                message: format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}"),
+                message: format!(
+                    "Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}"
+                ),
             });
             return;
         }
-        if let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|all| !all.contains(value)) {
+        if let Some(allowed) = schema
+            .get("enum")
+            .and_then(Value::as_array)
+            .filter(|all| !all.contains(value))
+        {
             let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
             self.causes.push(Cause {
                 reason: "FieldValueNotSupported",
                 field: path.to_owned(),
-                message: format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
+                message: format!(
+                    "Unsupported value: {value}: supported values: {}",
+                    allowed.join(", ")
+                ),
             });
         }
         match value {
@@ -143,7 +165,13 @@ impl Check<'_> {
     }
 
     fn object(&mut self, schema: &Value, map: &Map<String, Value>, value: &Value, path: &str) {
-        let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        let below = |key: &str| {
+            if path.is_empty() {
+                key.to_owned()
+            } else {
+                format!("{path}.{key}")
+            }
+        };
         for required in items(schema, "/required").iter().filter_map(Value::as_str) {
             if !map.contains_key(required) {
                 self.causes.push(Cause::required(below(required), ""));
@@ -157,7 +185,10 @@ impl Check<'_> {
             if path.is_empty() && key == "metadata" {
                 continue;
             }
-            if let Some(schema) = known.or_else(|| schema.get("additionalProperties")).filter(|schema| schema.is_object()) {
+            if let Some(schema) = known
+                .or_else(|| schema.get("additionalProperties"))
+                .filter(|schema| schema.is_object())
+            {
                 self.value(schema, value, &below(key));
             }
         }
@@ -174,7 +205,10 @@ impl Check<'_> {
             }
             let same = |other: &&Value| match kind {
                 "set" => *other == item,
-                "map" => keys.iter().filter_map(Value::as_str).all(|key| other.get(key) == item.get(key)),
+                "map" => keys
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .all(|key| other.get(key) == item.get(key)),
                 _ => false,
             };
             if list.iter().take(index).any(|other| same(&other)) {
@@ -196,11 +230,18 @@ impl Check<'_> {
             self.causes.push(Cause {
                 reason: "FieldValueTooMany",
                 field: path.to_owned(),
-                message: format!("Too many: {found}: must have at most {most} {}", what.to_lowercase()),
+                message: format!(
+                    "Too many: {found}: must have at most {most} {}",
+                    what.to_lowercase()
+                ),
             });
         }
         if let Some(least) = bound(format!("min{what}")).filter(|least| found < *least) {
-            self.wrong(path, value, format_args!("should have at least {least} {}", what.to_lowercase()));
+            self.wrong(
+                path,
+                value,
+                format_args!("should have at least {least} {}", what.to_lowercase()),
+            );
         }
     }
 
@@ -209,7 +250,11 @@ impl Check<'_> {
         let length = u64::try_from(string.chars().count()).unwrap_or(u64::MAX);
         let bound = |name: &str| schema.get(name).and_then(Value::as_u64);
         if let Some(least) = bound("minLength").filter(|least| length < *least) {
-            self.wrong(path, &value, format_args!("should be at least {least} chars long"));
+            self.wrong(
+                path,
+                &value,
+                format_args!("should be at least {least} chars long"),
+            );
         }
         if let Some(most) = bound("maxLength").filter(|most| length > *most) {
             self.causes.push(Cause {
@@ -229,18 +274,28 @@ impl Check<'_> {
     }
 
     fn number(&mut self, schema: &Value, value: &Value, path: &str) {
-        let (Some(number), bound) = (value.as_f64(), |name: &str| schema.get(name).and_then(Value::as_f64)) else {
+        let (Some(number), bound) = (value.as_f64(), |name: &str| {
+            schema.get(name).and_then(Value::as_f64)
+        }) else {
             return;
         };
         let excluded = |name: &str| schema.get(name) == Some(&Value::Bool(true));
         if let Some(least) = bound("minimum") {
             if number < least || (excluded("exclusiveMinimum") && number <= least) {
-                self.wrong(path, value, format_args!("should be greater than or equal to {least}"));
+                self.wrong(
+                    path,
+                    value,
+                    format_args!("should be greater than or equal to {least}"),
+                );
             }
         }
         if let Some(most) = bound("maximum") {
             if number > most || (excluded("exclusiveMaximum") && number >= most) {
-                self.wrong(path, value, format_args!("should be less than or equal to {most}"));
+                self.wrong(
+                    path,
+                    value,
+                    format_args!("should be less than or equal to {most}"),
+                );
             }
         }
         let fits = match text(schema, "/format") {
@@ -293,7 +348,9 @@ fn has_type(schema: &Value, value: &Value) -> bool {
         "array" => value.is_array(),
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
-        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "integer" => {
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
         "number" => value.is_number(),
         _ => true,
     }

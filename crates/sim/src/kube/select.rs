@@ -25,9 +25,8 @@ pub(crate) struct Selector {
 impl Selector {
     /// Read both selectors of a request.
     pub(crate) fn parse(labels: &str, fields: &str, known: impl Fn(&str) -> bool) -> Result<Self, Failure> {
-        let labels = parse_labels(labels).map_err(|why| {
-            Failure::bad_request(format!("unable to parse requirement: {why}"))
-        })?;
+        let labels = parse_labels(labels)
+            .map_err(|why| Failure::bad_request(format!("unable to parse requirement: {why}")))?;
         Ok(Self {
             labels,
             fields: parse_fields(fields, known)?,
@@ -66,7 +65,12 @@ fn holds(demand: &Demand, object: &Value) -> bool {
 /// A `LabelSelector` of the API, as workloads and budgets carry it.
 pub(crate) fn from_object(selector: &Value) -> Option<Selector> {
     let mut labels = Vec::new();
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         labels.push(Demand::In(key.clone(), vec![value.as_str()?.to_owned()]));
     }
     for expression in items(selector, "/matchExpressions") {
@@ -99,7 +103,10 @@ pub(crate) fn to_text(selector: &Value) -> String {
         .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
     let complex = items(selector, "/matchExpressions").iter().map(|expression| {
         let key = text(expression, "/key");
-        let values: Vec<_> = items(expression, "/values").iter().filter_map(Value::as_str).collect();
+        let values: Vec<_> = items(expression, "/values")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         match text(expression, "/operator") {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),
@@ -130,7 +137,11 @@ fn split_outside_brackets(selector: &str) -> Result<Vec<&str>, String> {
     for (at, character) in selector.char_indices() {
         match character {
             '(' => depth += 1,
-            ')' => depth = depth.checked_sub(1).ok_or_else(|| format!("found ')' in \"{selector}\""))?,
+            ')' => {
+                depth = depth
+                    .checked_sub(1)
+                    .ok_or_else(|| format!("found ')' in \"{selector}\""))?
+            }
             ',' if depth == 0 => {
                 let (part, after) = rest.split_at(at - from);
                 parts.push(part);
@@ -152,8 +163,13 @@ fn parse_demand(part: &str) -> Result<Demand, String> {
         return Ok(Demand::Absent(key_of(key)?));
     }
     if let Some((head, values)) = part.split_once('(') {
-        let values = values.strip_suffix(')').ok_or_else(|| format!("found '{part}'"))?;
-        let values = values.split(',').map(|value| value_of(value.trim())).collect::<Result<Vec<_>, _>>()?;
+        let values = values
+            .strip_suffix(')')
+            .ok_or_else(|| format!("found '{part}'"))?;
+        let values = values
+            .split(',')
+            .map(|value| value_of(value.trim()))
+            .collect::<Result<Vec<_>, _>>()?;
         return match head.split_whitespace().collect::<Vec<_>>().as_slice() {
             [key, "in"] => Ok(Demand::In(key_of(key)?, values)),
             [key, "notin"] => Ok(Demand::NotIn(key_of(key)?, values)),
@@ -178,7 +194,9 @@ fn key_of(key: &str) -> Result<String, String> {
     if super::meta::is_label_key(key) {
         Ok(key.to_owned())
     } else {
-        Err(format!("<nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"))
+        Err(format!(
+            "<nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+        ))
     }
 }
 
@@ -186,23 +204,33 @@ fn value_of(value: &str) -> Result<String, String> {
     if super::meta::is_label_value(value) {
         Ok(value.to_owned())
     } else {
-        Err(format!("<nil>: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"))
+        Err(format!(
+            "<nil>: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+        ))
     }
 }
 
-fn parse_fields(selector: &str, known: impl Fn(&str) -> bool) -> Result<Vec<(String, String, bool)>, Failure> {
+fn parse_fields(
+    selector: &str,
+    known: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, String, bool)>, Failure> {
     let mut fields = Vec::new();
     for part in selector.split(',').filter(|part| !part.is_empty()) {
         let found = [("!=", false), ("==", true), ("=", true)]
             .into_iter()
-            .find_map(|(operator, equal)| part.split_once(operator).map(|(field, value)| (field, value, equal)));
+            .find_map(|(operator, equal)| {
+                part.split_once(operator)
+                    .map(|(field, value)| (field, value, equal))
+            });
         let Some((field, value, equal)) = found else {
             return Err(Failure::bad_request(format!(
                 "invalid selector: '{selector}'; can't understand '{part}'"
             )));
         };
         if !known(field) {
-            return Err(Failure::bad_request(format!("field label not supported: {field}")));
+            return Err(Failure::bad_request(format!(
+                "field label not supported: {field}"
+            )));
         }
         fields.push((format!("/{}", field.replace('.', "/")), value.to_owned(), equal));
     }

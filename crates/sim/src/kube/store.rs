@@ -275,9 +275,9 @@ impl Store {
             namespace: namespace.unwrap_or_default().to_owned(),
             name: String::new(),
         };
-        self.objects
-            .range(from..)
-            .take_while(move |(key, _)| key.kind == kind && namespace.is_none_or(|wanted| key.namespace == wanted))
+        self.objects.range(from..).take_while(move |(key, _)| {
+            key.kind == kind && namespace.is_none_or(|wanted| key.namespace == wanted)
+        })
     }
 
     /// A number nobody had before.

@@ -33,7 +33,9 @@ fn node(object: &mut Value, patch: &Value, here: Topology<'_>) -> Result<(), Str
     }
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix("$deleteFromPrimitiveList/") {
-            let gone = value.as_array().ok_or("$deleteFromPrimitiveList must be a list")?;
+            let gone = value
+                .as_array()
+                .ok_or("$deleteFromPrimitiveList must be a list")?;
             if let Some(list) = map.get_mut(list).and_then(Value::as_array_mut) {
                 list.retain(|item| !gone.contains(item));
             }
@@ -64,7 +66,11 @@ fn list(place: &mut Value, patch: &[Value], here: Topology<'_>) -> Result<(), St
     let Value::Array(found) = place else { return Ok(()) };
     match kind {
         ListKind::Atomic => {
-            *found = patch.iter().filter(|item| item.get("$patch").is_none()).cloned().collect();
+            *found = patch
+                .iter()
+                .filter(|item| item.get("$patch").is_none())
+                .cloned()
+                .collect();
         }
         ListKind::Set => {
             for item in patch {

@@ -28,7 +28,9 @@ impl Store {
             (Kind::POD, "log", Method::Get) => self.stream(call, StreamKind::Log),
             (Kind::POD, "exec", Method::Get | Method::Post) => self.stream(call, StreamKind::Exec),
             (Kind::POD, "attach", Method::Get | Method::Post) => self.stream(call, StreamKind::Attach),
-            (Kind::POD, "portforward", Method::Get | Method::Post) => self.stream(call, StreamKind::PortForward),
+            (Kind::POD, "portforward", Method::Get | Method::Post) => {
+                self.stream(call, StreamKind::PortForward)
+            }
             (Kind::SERVICE_ACCOUNT, "token", Method::Post) => self.issue_token(call),
             _ => Err(Failure::no_such_path()),
         }
@@ -109,7 +111,11 @@ impl Store {
             .filter(|condition| text(condition, "/type") != "PodScheduled")
             .cloned()
             .chain([condition]);
-        put(&mut new, &["status", "conditions"], conditions.collect::<Vec<_>>());
+        put(
+            &mut new,
+            &["status", "conditions"],
+            conditions.collect::<Vec<_>>(),
+        );
         if !call.dry_run() {
             self.commit(call.key(), new, false);
         }
@@ -165,16 +171,31 @@ impl Store {
             return Ok(());
         }
         if number("observedGeneration") < int(budget, "/metadata/generation").unwrap_or(0) {
-            return Err(Failure::blocked_by_budget(&key.name, "is still being processed by the server."));
+            return Err(Failure::blocked_by_budget(
+                &key.name,
+                "is still being processed by the server.",
+            ));
         }
         if number("disruptionsAllowed") < 1 {
-            let why = format!("needs {} healthy pods and has {} currently", number("desiredHealthy"), number("currentHealthy"));
+            let why = format!(
+                "needs {} healthy pods and has {} currently",
+                number("desiredHealthy"),
+                number("currentHealthy")
+            );
             return Err(Failure::blocked_by_budget(&key.name, &why));
         }
         if !call.dry_run() {
             let mut spent = budget.clone();
-            put(&mut spent, &["status", "disruptionsAllowed"], number("disruptionsAllowed") - 1);
-            put(&mut spent, &["status", "disruptedPods", call.name()], call.timestamp());
+            put(
+                &mut spent,
+                &["status", "disruptionsAllowed"],
+                number("disruptionsAllowed") - 1,
+            );
+            put(
+                &mut spent,
+                &["status", "disruptedPods", call.name()],
+                call.timestamp(),
+            );
             self.commit(key.clone(), spent, false);
         }
         Ok(())
@@ -183,7 +204,10 @@ impl Store {
     fn stream(&self, call: &Call<'_>, kind: StreamKind) -> Result<Answer, Failure> {
         let pod = Arc::clone(self.existing(call)?);
         if text(&pod, "/spec/nodeName").is_empty() {
-            return Err(Failure::bad_request(format!("pod {} does not have a host assigned", call.name())));
+            return Err(Failure::bad_request(format!(
+                "pod {} does not have a host assigned",
+                call.name()
+            )));
         }
         let container = match call.request.query("container").filter(|name| !name.is_empty()) {
             Some(name) => name.to_owned(),
@@ -210,8 +234,16 @@ impl Store {
 
 fn default_container(pod: &Value) -> String {
     let annotated = pod.pointer("/metadata/annotations/kubectl.kubernetes.io~1default-container");
-    let first = || items(pod, "/spec/containers").first().map(|first| text(first, "/name"));
-    annotated.and_then(Value::as_str).or_else(first).unwrap_or_default().to_owned()
+    let first = || {
+        items(pod, "/spec/containers")
+            .first()
+            .map(|first| text(first, "/name"))
+    };
+    annotated
+        .and_then(Value::as_str)
+        .or_else(first)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn covers(budget: &Value, pod: &Value) -> bool {
@@ -226,7 +258,11 @@ fn success(code: u16) -> Value {
 }
 
 /// What discovery says about subresources.
-pub(crate) fn names(kind: Kind, info: &KindInfo, version: &str) -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
+pub(crate) fn names(
+    kind: Kind,
+    info: &KindInfo,
+    version: &str,
+) -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
     let mut found: Vec<(&str, &str, &str, &[&str])> = Vec::new();
     let version = info.version(version);
     if version.is_some_and(|version| version.status) {

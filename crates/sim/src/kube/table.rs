@@ -33,7 +33,13 @@ impl Form {
 
 /// One object as a call wants it.
 pub(crate) fn shown(call: &Call<'_>, object: &Value) -> Value {
-    one(Form::of(call.request), &call.info, &call.resource.version, object, call.now)
+    one(
+        Form::of(call.request),
+        &call.info,
+        &call.resource.version,
+        object,
+        call.now,
+    )
 }
 
 /// One object in a form.
@@ -49,12 +55,20 @@ pub(crate) fn one(form: Form, info: &KindInfo, version: &str, object: &Value, no
 }
 
 /// A list in a form.
-pub(crate) fn many(form: Form, info: &KindInfo, version: &str, objects: Vec<Value>, meta: Value, now: Timestamp) -> Value {
+pub(crate) fn many(
+    form: Form,
+    info: &KindInfo,
+    version: &str,
+    objects: Vec<Value>,
+    meta: Value,
+    now: Timestamp,
+) -> Value {
     match form {
         Form::Whole => {
-            let group_version = objects
-                .first()
-                .map_or_else(|| info.api_version(version), |first| text(first, "/apiVersion").to_owned());
+            let group_version = objects.first().map_or_else(
+                || info.api_version(version),
+                |first| text(first, "/apiVersion").to_owned(),
+            );
             json!({"kind": format!("{}List", info.kind), "apiVersion": group_version, "metadata": meta, "items": objects})
         }
         Form::Partial => {
@@ -77,13 +91,17 @@ fn built_in(kind: &str) -> Cells {
         "Pod" => &[
             ("Ready", |pod, _| {
                 let all = items(pod, "/spec/containers").len();
-                let ready = items(pod, "/status/containerStatuses").iter().filter(|status| status.get("ready") == Some(&Value::Bool(true)));
+                let ready = items(pod, "/status/containerStatuses")
+                    .iter()
+                    .filter(|status| status.get("ready") == Some(&Value::Bool(true)));
                 format!("{}/{all}", ready.count())
             }),
             ("Status", |pod, _| pod_status(pod)),
             ("Restarts", |pod, _| {
                 let all = items(pod, "/status/containerStatuses").iter();
-                all.filter_map(|status| int(status, "/restartCount")).sum::<i64>().to_string()
+                all.filter_map(|status| int(status, "/restartCount"))
+                    .sum::<i64>()
+                    .to_string()
             }),
             ("Age", age),
             ("ip", |pod, _| or_none(text(pod, "/status/podIP"))),
@@ -92,8 +110,12 @@ fn built_in(kind: &str) -> Cells {
         "StatefulSet" => &[("Ready", ready), ("Age", age), ("images", images)],
         "Deployment" => &[
             ("Ready", ready),
-            ("Up-to-date", |object, _| number(object, "/status/updatedReplicas")),
-            ("Available", |object, _| number(object, "/status/availableReplicas")),
+            ("Up-to-date", |object, _| {
+                number(object, "/status/updatedReplicas")
+            }),
+            ("Available", |object, _| {
+                number(object, "/status/availableReplicas")
+            }),
             ("Age", age),
             ("images", images),
         ],
@@ -109,61 +131,116 @@ fn built_in(kind: &str) -> Cells {
             ("External-IP", |_, _| "<none>".to_owned()),
             ("Port(s)", |object, _| {
                 let port = |port: &Value| format!("{}/{}", number(port, "/port"), text(port, "/protocol"));
-                items(object, "/spec/ports").iter().map(port).collect::<Vec<_>>().join(",")
+                items(object, "/spec/ports")
+                    .iter()
+                    .map(port)
+                    .collect::<Vec<_>>()
+                    .join(",")
             }),
             ("Age", age),
         ],
         "ConfigMap" => &[("Data", data), ("Age", age)],
-        "Secret" => &[("Type", |object, _| text(object, "/type").to_owned()), ("Data", data), ("Age", age)],
+        "Secret" => &[
+            ("Type", |object, _| text(object, "/type").to_owned()),
+            ("Data", data),
+            ("Age", age),
+        ],
         "PersistentVolumeClaim" => &[
             ("Status", phase),
             ("Volume", |object, _| text(object, "/spec/volumeName").to_owned()),
-            ("Capacity", |object, _| text(object, "/status/capacity/storage").to_owned()),
-            ("StorageClass", |object, _| text(object, "/spec/storageClassName").to_owned()),
+            ("Capacity", |object, _| {
+                text(object, "/status/capacity/storage").to_owned()
+            }),
+            ("StorageClass", |object, _| {
+                text(object, "/spec/storageClassName").to_owned()
+            }),
             ("Age", age),
         ],
         "Node" => &[
             ("Status", |node, _| {
-                let ready = if condition(node, "Ready") == "True" { "Ready" } else { "NotReady" };
+                let ready = if condition(node, "Ready") == "True" {
+                    "Ready"
+                } else {
+                    "NotReady"
+                };
                 let cordoned = node.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
-                if cordoned { format!("{ready},SchedulingDisabled") } else { ready.to_owned() }
+                if cordoned {
+                    format!("{ready},SchedulingDisabled")
+                } else {
+                    ready.to_owned()
+                }
             }),
             ("Age", age),
-            ("Version", |node, _| text(node, "/status/nodeInfo/kubeletVersion").to_owned()),
+            ("Version", |node, _| {
+                text(node, "/status/nodeInfo/kubeletVersion").to_owned()
+            }),
         ],
         "Namespace" | "PersistentVolume" => &[("Status", phase), ("Age", age)],
         "Event" => &[
             ("Last Seen", |event, now| {
-                let times = ["/lastTimestamp", "/deprecatedLastTimestamp", "/series/lastObservedTime", "/eventTime"];
-                let seen = times.iter().map(|at| text(event, at)).find(|time| !time.is_empty());
+                let times = [
+                    "/lastTimestamp",
+                    "/deprecatedLastTimestamp",
+                    "/series/lastObservedTime",
+                    "/eventTime",
+                ];
+                let seen = times
+                    .iter()
+                    .map(|at| text(event, at))
+                    .find(|time| !time.is_empty());
                 since(seen.unwrap_or_default(), now)
             }),
             ("Type", |event, _| text(event, "/type").to_owned()),
             ("Reason", |event, _| text(event, "/reason").to_owned()),
             ("Object", |event, _| {
-                let of = if event.get("regarding").is_some() { "regarding" } else { "involvedObject" };
+                let of = if event.get("regarding").is_some() {
+                    "regarding"
+                } else {
+                    "involvedObject"
+                };
                 let kind = text(event, &format!("/{of}/kind")).to_lowercase();
                 format!("{kind}/{}", text(event, &format!("/{of}/name")))
             }),
             ("Message", |event, _| {
                 let note = text(event, "/note");
-                if note.is_empty() { text(event, "/message") } else { note }.trim().to_owned()
+                if note.is_empty() {
+                    text(event, "/message")
+                } else {
+                    note
+                }
+                .trim()
+                .to_owned()
             }),
         ],
-        "Lease" => &[("Holder", |lease, _| text(lease, "/spec/holderIdentity").to_owned()), ("Age", age)],
-        "PodDisruptionBudget" => &[
-            ("Min Available", |object, _| bound(object, "/spec/minAvailable")),
-            ("Max Unavailable", |object, _| bound(object, "/spec/maxUnavailable")),
-            ("Allowed Disruptions", |object, _| number(object, "/status/disruptionsAllowed")),
+        "Lease" => &[
+            ("Holder", |lease, _| {
+                text(lease, "/spec/holderIdentity").to_owned()
+            }),
             ("Age", age),
         ],
-        "CustomResourceDefinition" => &[("Created At", |object, _| text(object, "/metadata/creationTimestamp").to_owned())],
+        "PodDisruptionBudget" => &[
+            ("Min Available", |object, _| bound(object, "/spec/minAvailable")),
+            ("Max Unavailable", |object, _| {
+                bound(object, "/spec/maxUnavailable")
+            }),
+            ("Allowed Disruptions", |object, _| {
+                number(object, "/status/disruptionsAllowed")
+            }),
+            ("Age", age),
+        ],
+        "CustomResourceDefinition" => &[("Created At", |object, _| {
+            text(object, "/metadata/creationTimestamp").to_owned()
+        })],
         _ => &[("Age", age)],
     }
 }
 
 fn or_none(text: &str) -> String {
-    if text.is_empty() { "<none>".to_owned() } else { text.to_owned() }
+    if text.is_empty() {
+        "<none>".to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 fn number(object: &Value, at: &str) -> String {
@@ -179,16 +256,27 @@ fn bound(object: &Value, at: &str) -> String {
 }
 
 fn ready(object: &Value, _: Timestamp) -> String {
-    format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"))
+    format!(
+        "{}/{}",
+        number(object, "/status/readyReplicas"),
+        number(object, "/spec/replicas")
+    )
 }
 
 fn images(object: &Value, _: Timestamp) -> String {
     let all = items(object, "/spec/template/spec/containers").iter();
-    all.map(|container| text(container, "/image")).collect::<Vec<_>>().join(",")
+    all.map(|container| text(container, "/image"))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn data(object: &Value, _: Timestamp) -> String {
-    let count = |field: &str| object.get(field).and_then(Value::as_object).map_or(0, serde_json::Map::len);
+    let count = |field: &str| {
+        object
+            .get(field)
+            .and_then(Value::as_object)
+            .map_or(0, serde_json::Map::len)
+    };
     (count("data") + count("binaryData")).to_string()
 }
 
@@ -212,7 +300,13 @@ fn pod_status(pod: &Value) -> String {
         of("/state/waiting/reason").or_else(|| of("/state/terminated/reason"))
     });
     let reason = text(pod, "/status/reason");
-    waiting.unwrap_or(if reason.is_empty() { text(pod, "/status/phase") } else { reason }).to_owned()
+    waiting
+        .unwrap_or(if reason.is_empty() {
+            text(pod, "/status/phase")
+        } else {
+            reason
+        })
+        .to_owned()
 }
 
 fn age(object: &Value, now: Timestamp) -> String {
@@ -237,10 +331,16 @@ fn since(time: &str, now: Timestamp) -> String {
 }
 
 fn table(info: &KindInfo, version: &str, objects: &[Value], meta: &Value, now: Timestamp) -> Value {
-    let custom = info.version(version).map(|version| version.columns.as_slice()).unwrap_or_default();
+    let custom = info
+        .version(version)
+        .map(|version| version.columns.as_slice())
+        .unwrap_or_default();
     let column = |name: &str, format: &str, priority: i64| json!({"name": name, "type": "string", "format": format, "description": "", "priority": priority});
     let mut columns = vec![column("Name", "name", 0)];
-    let mut rows: Vec<Vec<Value>> = objects.iter().map(|object| vec![json!(text(object, "/metadata/name"))]).collect();
+    let mut rows: Vec<Vec<Value>> = objects
+        .iter()
+        .map(|object| vec![json!(text(object, "/metadata/name"))])
+        .collect();
     let mut add = |header: Value, cell: &dyn Fn(&Value) -> Value| {
         columns.push(header);
         for (row, object) in rows.iter_mut().zip(objects) {
@@ -270,7 +370,10 @@ fn custom_cell(object: &Value, path: &str, format: &str, now: Timestamp) -> Valu
     match (find(object, path), format) {
         (None, _) => Value::Null,
         (Some(Value::String(time)), "date") => json!(since(time, now)),
-        (Some(found @ (Value::String(_) | Value::Number(_) | Value::Bool(_))), "integer" | "number" | "boolean") => found.clone(),
+        (
+            Some(found @ (Value::String(_) | Value::Number(_) | Value::Bool(_))),
+            "integer" | "number" | "boolean",
+        ) => found.clone(),
         (Some(Value::String(text)), _) => json!(text),
         (Some(other), _) => json!(other.to_string()),
     }
@@ -285,10 +388,15 @@ fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         if let Some(inside) = rest.strip_prefix('[') {
             let (step, after) = inside.split_once(']')?;
             rest = after.trim_start_matches('.');
-            here = if let Some(filter) = step.strip_prefix("?(@.").and_then(|filter| filter.strip_suffix(')')) {
+            here = if let Some(filter) = step
+                .strip_prefix("?(@.")
+                .and_then(|filter| filter.strip_suffix(')'))
+            {
                 let (key, wanted) = filter.split_once("==")?;
                 let wanted = wanted.trim().trim_matches(|quote| quote == '"' || quote == '\'');
-                here.as_array()?.iter().find(|item| text(item, &format!("/{}", key.trim())) == wanted)?
+                here.as_array()?
+                    .iter()
+                    .find(|item| text(item, &format!("/{}", key.trim())) == wanted)?
             } else if let Ok(index) = step.parse::<usize>() {
                 here.get(index)?
             } else {

@@ -178,7 +178,9 @@ impl Store {
         let initial = match request.query("sendInitialEvents") {
             Some("true") => {
                 if request.query("resourceVersionMatch") != Some("NotOlderThan") {
-                    return Err(Failure::unprocessable("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+                    return Err(Failure::unprocessable(
+                        "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    ));
                 }
                 true
             }
@@ -192,7 +194,11 @@ impl Store {
             namespace: call.target.namespace.clone(),
             selector: self.selector(call)?,
             form: Form::of(request),
-            at: if initial { self.revision } else { from.unwrap_or(self.revision) },
+            at: if initial {
+                self.revision
+            } else {
+                from.unwrap_or(self.revision)
+            },
             initial: Vec::new(),
             bookmarks: request.flag("allowWatchBookmarks"),
             timeout_seconds: request.query("timeoutSeconds").and_then(|text| text.parse().ok()),
@@ -220,11 +226,11 @@ impl Store {
         }
         let Some(entries) = self.since(watch.at) else {
             watch.over = true;
-            let message = format!(
-                "too old resource version: {} ({})",
-                watch.at, self.compacted
-            );
-            seen.push(WatchEvent::new(EventType::Error, Failure::expired(message).status()));
+            let message = format!("too old resource version: {} ({})", watch.at, self.compacted);
+            seen.push(WatchEvent::new(
+                EventType::Error,
+                Failure::expired(message).status(),
+            ));
             return seen;
         };
         for (revision, entry) in entries {

@@ -57,7 +57,11 @@ impl Store {
         for field in SERVERS {
             remove(&mut object, &["metadata", field]);
         }
-        if call.info.version(&call.resource.version).is_some_and(|version| version.status) {
+        if call
+            .info
+            .version(&call.resource.version)
+            .is_some_and(|version| version.status)
+        {
             defaults::first_status(call.resource.kind, &mut object);
         }
         let mut object = self.admitted(call, object, None)?;
@@ -96,7 +100,10 @@ impl Store {
 
     fn open_namespace(&self, namespace: &str, call: &Call<'_>) -> Result<(), Failure> {
         let Some(found) = self.get(Kind::NAMESPACE, "", namespace) else {
-            let info = self.kinds.info(Kind::NAMESPACE).ok_or_else(Failure::no_such_path)?;
+            let info = self
+                .kinds
+                .info(Kind::NAMESPACE)
+                .ok_or_else(Failure::no_such_path)?;
             return Err(Failure::not_found(info, namespace));
         };
         if meta::is_deleting(found) {
@@ -137,7 +144,12 @@ impl Store {
             ));
         }
         let name = text(body, "/metadata/name");
-        if let Some(wanted) = call.target.name.as_deref().filter(|wanted| !name.is_empty() && name != *wanted) {
+        if let Some(wanted) = call
+            .target
+            .name
+            .as_deref()
+            .filter(|wanted| !name.is_empty() && name != *wanted)
+        {
             return Err(Failure::bad_request(format!(
                 "the name of the object ({name}) does not match the name on the URL ({wanted})"
             )));
@@ -178,7 +190,10 @@ impl Store {
             let mut unknown = Vec::new();
             lost(&object, &kept, "", &mut unknown);
             if !unknown.is_empty() {
-                let listed: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+                let listed: Vec<_> = unknown
+                    .iter()
+                    .map(|path| format!("unknown field {path:?}"))
+                    .collect();
                 return Err(Failure::bad_request(format!(
                     "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
                     info.kind,
@@ -219,7 +234,9 @@ impl Store {
     pub(crate) fn replace(&mut self, call: &Call<'_>, subresource: Option<&str>) -> Result<Answer, Failure> {
         let body = self.read(call, &call.request.json()?)?;
         let old = Arc::clone(self.existing(call)?);
-        if text(&body, "/metadata/resourceVersion").is_empty() && needs_version(call.resource.kind, &call.info) {
+        if text(&body, "/metadata/resourceVersion").is_empty()
+            && needs_version(call.resource.kind, &call.info)
+        {
             let cause = Cause {
                 reason: "FieldValueInvalid",
                 field: "metadata.resourceVersion".to_owned(),
@@ -236,7 +253,10 @@ impl Store {
     pub(crate) fn patch(&mut self, call: &Call<'_>, subresource: Option<&str>) -> Result<Answer, Failure> {
         let media = call.request.content_type.as_deref().unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
-        if matches!(media, "application/apply-patch+yaml" | "application/apply-patch+json") {
+        if matches!(
+            media,
+            "application/apply-patch+yaml" | "application/apply-patch+json"
+        ) {
             return self.apply(call, subresource);
         }
         let old = Arc::clone(self.existing(call)?);
@@ -262,7 +282,7 @@ impl Store {
             .version(&call.resource.version)
             .is_some_and(|version| version.status);
         match manager.subresource.as_deref() {
-            Some("status") => new = only_status(old, &new),
+            Some("status") => new = only_status(call.resource.kind, old, &new),
             _ if has_status => put_or_remove(&mut new, &["status"], old.get("status").cloned()),
             _ => {}
         }
@@ -271,7 +291,11 @@ impl Store {
             put_or_remove(&mut new, &["metadata", field], kept);
         }
         if call.info.namespaced {
-            put(&mut new, &["metadata", "namespace"], text(old, "/metadata/namespace"));
+            put(
+                &mut new,
+                &["metadata", "namespace"],
+                text(old, "/metadata/namespace"),
+            );
         }
         let mut new = self.admitted(call, new, Some(old))?;
         self.only_fewer_finalizers(call, old, &new)?;
@@ -281,7 +305,11 @@ impl Store {
         }
         apply::track(Some(old), &mut new, manager, &self.topology(call));
         if apply::same(old, &new) || call.dry_run() {
-            return Ok(if call.dry_run() { Arc::new(new) } else { Arc::clone(old) });
+            return Ok(if call.dry_run() {
+                Arc::new(new)
+            } else {
+                Arc::clone(old)
+            });
         }
         let last = meta::is_deleting(&new)
             && meta::finalizers(&new).is_empty()
@@ -299,7 +327,9 @@ impl Store {
         if added.is_empty() || !meta::is_deleting(old) {
             return Ok(());
         }
-        let why = format!("no new finalizers can be added if the object is being deleted, found new finalizers {added:?}");
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+        );
         let cause = Cause::forbidden("metadata.finalizers", why);
         Err(Failure::invalid(&call.info, call.name(), &[cause]))
     }
@@ -335,7 +365,10 @@ fn needs_version(kind: Kind, info: &KindInfo) -> bool {
     info.custom
         || matches!(
             kind,
-            Kind::LEASE | Kind::POD_DISRUPTION_BUDGET | Kind::CUSTOM_RESOURCE_DEFINITION | Kind::ENDPOINT_SLICE
+            Kind::LEASE
+                | Kind::POD_DISRUPTION_BUDGET
+                | Kind::CUSTOM_RESOURCE_DEFINITION
+                | Kind::ENDPOINT_SLICE
         )
 }
 
@@ -355,16 +388,19 @@ fn preconditions(call: &Call<'_>, old: &Value, new: &Value) -> Result<(), Failur
     Ok(())
 }
 
-/// The old object with the new status; of the metadata, real servers let
-/// labels and annotations of custom kinds through no more than of built-in ones.
-fn only_status(old: &Value, new: &Value) -> Value {
+/// The old object with the new status, and nothing else of the new one; but
+/// the status of a pod carries labels and annotations along, as upstream.
+fn only_status(kind: Kind, old: &Value, new: &Value) -> Value {
     let mut object = old.clone();
     put_or_remove(&mut object, &["status"], new.get("status").cloned());
-    put_or_remove(
-        &mut object,
-        &["metadata", "managedFields"],
-        new.pointer("/metadata/managedFields").cloned(),
-    );
+    let along: &[&str] = match kind {
+        Kind::POD => &["managedFields", "labels", "annotations"],
+        _ => &["managedFields"],
+    };
+    for field in along {
+        let value = new.pointer(&format!("/metadata/{field}")).cloned();
+        put_or_remove(&mut object, &["metadata", field], value);
+    }
     object
 }
 

@@ -271,7 +271,10 @@ impl<'a> Set<'a> {
                 json!([controller_reference(Kind::StatefulSet, self.object)]),
             ),
             (&["spec", "hostname"], json!(name)),
-            (&["spec", "subdomain"], text(self.object, "/spec/serviceName").into()),
+            (
+                &["spec", "subdomain"],
+                text(self.object, "/spec/serviceName").into(),
+            ),
             (&["spec", "volumes"], self.volumes(template, ordinal)),
         ] {
             set(&mut pod, path, value);

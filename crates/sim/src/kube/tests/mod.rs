@@ -1,1 +1,0 @@
-//! Tests of the store, as a client would see it.
