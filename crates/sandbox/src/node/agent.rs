@@ -40,7 +40,7 @@ impl Agent {
     ) {
         let (events, mut happened) = mpsc::unbounded_channel();
         let host = machine.network.join(Party::Other(format!("node {name}"))).front;
-        let mut changes = machine.kubernetes.changes();
+        let mut news = machine.kubernetes.changes();
         let next_heartbeat = machine.now();
         let mut agent = Self {
             name,
@@ -58,14 +58,14 @@ impl Agent {
                     return;
                 }
                 agent.next_heartbeat = agent.machine.now();
-                changes.mark_changed();
+                news.mark_changed();
                 continue;
             }
             agent.beat();
             let wait = agent.until_deadline();
             tokio::select! {
                 changed = mode.changed() => if changed.is_err() { return },
-                changed = changes.changed() => {
+                changed = news.changed() => {
                     if changed.is_err() { return }
                     agent.sync();
                 }

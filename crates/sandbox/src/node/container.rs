@@ -262,18 +262,17 @@ impl Container {
         let State::Running(run) = &mut self.state else {
             return;
         };
-        match &mut run.stop {
-            Some(stop) => stop.deadline = stop.deadline.min(deadline),
-            None => {
-                let hook = self.spec.pre_stop && deadline > now;
-                let stage = if hook { Stage::PreStop } else { Stage::Terminated };
-                run.stop = Some(Stop {
-                    deadline,
-                    stage,
-                    told: false,
-                });
-            }
+        if let Some(stop) = &mut run.stop {
+            stop.deadline = stop.deadline.min(deadline);
+            return;
         }
+        let hook = self.spec.pre_stop && deadline > now;
+        let stage = if hook { Stage::PreStop } else { Stage::Terminated };
+        run.stop = Some(Stop {
+            deadline,
+            stage,
+            told: false,
+        });
     }
 
     pub(super) fn pre_stopped(&mut self, now: Timestamp, last_words: SignedDuration) {
@@ -294,7 +293,7 @@ impl Container {
         &mut self,
         now: Timestamp,
         kind: ProbeKind,
-        result: Result<(), String>,
+        result: &Result<(), String>,
         grace: SignedDuration,
     ) {
         let State::Running(run) = &mut self.state else {

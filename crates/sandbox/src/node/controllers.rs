@@ -18,10 +18,10 @@ const REFUSED: Duration = Duration::from_millis(100);
 
 /// Run until the machine stops.
 pub(super) async fn run(machine: Arc<Machine>, settings: Settings) {
-    let mut changes = machine.kubernetes.changes();
+    let mut news = machine.kubernetes.changes();
     let mut outside = Outside::default();
     loop {
-        changes.mark_unchanged();
+        news.mark_unchanged();
         let turn = machine
             .kubernetes
             .with_store(|store| reconcile(machine.now(), &settings, store));
@@ -36,7 +36,7 @@ pub(super) async fn run(machine: Arc<Machine>, settings: Settings) {
             turn.next.map(|at| until(at, machine.now()))
         };
         tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return },
+            changed = news.changed() => if changed.is_err() { return },
             () = sleep(wait) => {}
         }
     }

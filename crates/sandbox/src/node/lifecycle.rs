@@ -217,7 +217,7 @@ impl Lifecycle {
             Event::Prepared(Ok(())) => self.prepare = Prepare::Done,
             Event::Prepared(Err(message)) => {
                 self.prepare = Prepare::At(now + PREPARE_AGAIN);
-                let first = self.init.first_mut().or(self.containers.first_mut());
+                let first = self.init.first_mut().or_else(|| self.containers.first_mut());
                 if let Some(container) = first {
                     container.explain(&message);
                 }
@@ -240,7 +240,7 @@ impl Lifecycle {
             Event::Probed { id, probe, result } => {
                 let grace = self.grace;
                 if let Some(container) = self.by_id(&id) {
-                    container.probed(now, probe, result, grace);
+                    container.probed(now, probe, &result, grace);
                 }
             }
             Event::PreStopped { id } => {

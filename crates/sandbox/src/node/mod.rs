@@ -93,8 +93,8 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// No loopback addresses are free.
-    #[error("no free addresses in 127.0.0.0/8")]
+    /// No loopback addresses are free, or the kernel says nothing about sockets.
+    #[error("no network of loopback addresses can be had")]
     Network(#[source] std::io::Error),
     /// The API must be on an IPv4 address.
     #[error("the API listens on {0}, which is no IPv4 address")]

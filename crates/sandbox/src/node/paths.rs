@@ -81,15 +81,12 @@ pub(super) fn expand<'a>(text: &str, known: &dyn Fn(&str) -> Option<&'a str>) ->
             continue;
         }
         let reference = after.strip_prefix('(').and_then(|inner| inner.split_once(')'));
-        match reference.and_then(|(name, further)| Some((known(name)?, further))) {
-            Some((value, further)) => {
-                result.push_str(value);
-                rest = further;
-            }
-            None => {
-                result.push('$');
-                rest = after;
-            }
+        if let Some((value, further)) = reference.and_then(|(name, further)| Some((known(name)?, further))) {
+            result.push_str(value);
+            rest = further;
+        } else {
+            result.push('$');
+            rest = after;
         }
     }
     result.push_str(rest);

@@ -356,7 +356,7 @@ impl PodRun {
     fn try_start(&mut self, name: &str, attempt: u32) -> Result<ContainerId, (&'static str, String)> {
         let container = self
             .container(name)
-            .ok_or(("CreateContainerConfigError", "no such container".to_owned()))?;
+            .ok_or_else(|| ("CreateContainerConfigError", "no such container".to_owned()))?;
         let program = self
             .machine
             .images
@@ -392,7 +392,7 @@ impl PodRun {
         };
         let uid = uid_of(&self.object).to_owned();
         self.machine.change(&uid, |entry| {
-            drop(entry.containers.insert(name.to_owned(), running))
+            entry.containers.insert(name.to_owned(), running);
         });
         let log = self.folder.join("logs").join(name).join(format!("{attempt}.log"));
         let (machine, events) = (Arc::clone(&self.machine), self.events.clone());
@@ -422,7 +422,7 @@ impl PodRun {
     }
 
     fn hook(&mut self, id: &ContainerId) {
-        const LONGEST: Duration = Duration::from_secs(24 * 3600);
+        const LONGEST: Duration = Duration::from_hours(24);
         let Some(inside) = self.inside(id) else { return };
         let (events, uid, id) = (self.events.clone(), uid_of(&self.object).to_owned(), id.clone());
         self.tasks.spawn(async move {

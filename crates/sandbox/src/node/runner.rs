@@ -45,7 +45,7 @@ pub(super) async fn watch_to_end(
     group.signal(rustix::process::Signal::KILL);
     machine.network.disown(group.id());
     let _ = tokio::time::timeout(LAST_OUTPUT, async { while pumps.join_next().await.is_some() {} }).await;
-    status.map_or(Exit::code(255), exit)
+    status.map_or_else(|_| Exit::code(255), exit)
 }
 
 async fn open_log(path: &Path) -> std::io::Result<File> {

@@ -177,9 +177,9 @@ pub(super) fn wipe(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            fs::remove_dir_all(path)?
+            fs::remove_dir_all(path)?;
         } else {
-            fs::remove_file(path)?
+            fs::remove_file(path)?;
         }
     }
     Ok(())

@@ -151,7 +151,7 @@ impl Bed {
                 let pods = self.pods().list(&kube::api::ListParams::default()).await?;
                 bail!(
                     "the set is not {what}: {:#}\n{}",
-                    set["status"],
+                    at(&set, "/status"),
                     serde_json::to_string_pretty(&pods.items)?
                 );
             }
@@ -161,12 +161,12 @@ impl Bed {
 
     pub(crate) async fn until_replicas(&self, replicas: i64) -> Result<Value> {
         self.until_set("as large as asked", |set| {
-            let status = &set["status"];
+            let of = |field: &str| at(set, &format!("/status/{field}"));
             ["replicas", "readyReplicas", "updatedReplicas"]
                 .iter()
-                .all(|field| status[field] == replicas)
-                && status["observedGeneration"] == set["metadata"]["generation"]
-                && status["currentRevision"] == status["updateRevision"]
+                .all(|field| *of(field) == replicas)
+                && of("observedGeneration") == at(set, "/metadata/generation")
+                && of("currentRevision") == of("updateRevision")
         })
         .await
     }
@@ -191,14 +191,14 @@ impl Bed {
         // Together: the pipes are small.
         let (out, err) = tokio::try_join!(read_all(process.stdout()), read_all(process.stderr()))?;
         let status = serde_json::to_value(status.await)?;
-        let causes = status["details"]["causes"]
+        let causes = at(&status, "/details/causes")
             .as_array()
             .cloned()
             .unwrap_or_default();
-        let code = causes.iter().find(|cause| cause["reason"] == "ExitCode");
-        let code = code.and_then(|cause| cause["message"].as_str()?.parse().ok());
+        let code = causes.iter().find(|cause| *at(cause, "/reason") == "ExitCode");
+        let code = code.and_then(|cause| at(cause, "/message").as_str()?.parse().ok());
         anyhow::ensure!(
-            code.is_some() || status["status"] == "Success",
+            code.is_some() || *at(&status, "/status") == "Success",
             "exec failed: {status}"
         );
         Ok((out, err, code.unwrap_or_default()))
@@ -234,6 +234,11 @@ async fn read_all(from: Option<impl AsyncRead + Unpin>) -> Result<String> {
     Ok(text)
 }
 
+/// What is at a JSON pointer; null if nothing is.
+pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
+    value.pointer(pointer).unwrap_or(&Value::Null)
+}
+
 pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) -> Result<()> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while !holds() {
@@ -250,17 +255,19 @@ pub(crate) fn party(name: &str) -> Party {
 }
 
 pub(crate) fn is_deleting(pod: &Value) -> bool {
-    pod["metadata"]["deletionTimestamp"].is_string()
+    at(pod, "/metadata/deletionTimestamp").is_string()
 }
 
 pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
-    let conditions = object["status"]["conditions"]
+    let conditions = at(object, "/status/conditions")
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
-    let found = conditions.iter().find(|condition| condition["type"] == kind);
+    let found = conditions
+        .iter()
+        .find(|condition| *at(condition, "/type") == kind);
     found
-        .and_then(|condition| condition["status"].as_str())
+        .and_then(|condition| at(condition, "/status").as_str())
         .unwrap_or_default()
 }
 

@@ -27,12 +27,12 @@ fn resolve(target: &str) -> Result<String> {
 }
 
 /// Says what it hears and who speaks; sends ticks.
-fn serve_one(stream: TcpStream) -> Result<()> {
+fn serve_one(stream: &TcpStream) -> Result<()> {
     let mut out = stream.try_clone()?;
     println!("accepted {}", stream.peer_addr()?.ip());
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for line in BufReader::new(&stream).lines() {
+            for line in BufReader::new(stream).lines() {
                 let Ok(line) = line else { return };
                 println!("heard {line}");
             }
@@ -54,7 +54,7 @@ fn serve() -> Result<()> {
     println!("serving");
     for stream in listener.incoming() {
         let stream = stream?;
-        std::thread::spawn(move || serve_one(stream));
+        std::thread::spawn(move || serve_one(&stream));
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn ask() -> Result<()> {
     match BufReader::new(stream).read_line(&mut line) {
         Ok(_) => println!("result: {line}"),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            println!("result: silence")
+            println!("result: silence");
         }
         Err(error) => println!("result: {:?}", error.kind()),
     }

@@ -7,25 +7,36 @@ use serde_json::{Value, json};
 use crate::bed::{Bed, eventually, party, pod};
 
 fn helper(name: &str, program: &str, env: &[(&str, &str)]) -> Value {
-    let mut pod = pod(name, "");
     let env: Vec<Value> = env
         .iter()
         .map(|(name, value)| json!({ "name": name, "value": value }))
         .collect();
-    pod["spec"]["containers"] = json!([{
-        "name": "main", "image": "helper", "args": [format!("helper::{program}")], "env": env,
-    }]);
-    pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
-    pod
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": { "app": name } },
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "main", "image": "helper", "args": [format!("helper::{program}")], "env": env,
+            }],
+        },
+    })
 }
 
 fn server(name: &str) -> Value {
-    let mut server = helper(name, "serve", &[("LISTEN", "0.0.0.0:7687")]);
-    server["spec"]["hostname"] = name.into();
-    server["spec"]["subdomain"] = name.into();
-    server["spec"]["containers"][0]["readinessProbe"] =
-        json!({ "tcpSocket": { "port": 7687 }, "periodSeconds": 1 });
-    server
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": { "app": name } },
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "hostname": name, "subdomain": name,
+            "containers": [{
+                "name": "main", "image": "helper", "args": ["helper::serve"],
+                "env": [{ "name": "LISTEN", "value": "0.0.0.0:7687" }],
+                "readinessProbe": { "tcpSocket": { "port": 7687 }, "periodSeconds": 1 },
+            }],
+        },
+    })
 }
 
 fn service(name: &str) -> Value {
@@ -73,7 +84,7 @@ async fn ask(bed: &Bed, from: &str, to: &str) -> Result<String> {
 }
 
 async fn until_answer(bed: &Bed, from: &str, to: &str, expected: &str) -> Result<()> {
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
     loop {
         let answer = ask(bed, from, to).await?;
         if answer == expected {

@@ -16,7 +16,8 @@ const FOREVER: &str = "while :; do sleep 0.05; done";
 
 fn with(mut pod: Value, container: &Value) -> Value {
     if let (Some(target), Some(change)) = (
-        pod["spec"]["containers"][0].as_object_mut(),
+        pod.pointer_mut("/spec/containers/0")
+            .and_then(Value::as_object_mut),
         container.as_object(),
     ) {
         target.extend(change.clone());
@@ -125,7 +126,7 @@ async fn files_from_the_api_follow_it_while_the_process_runs() -> Result<()> {
         &Patch::Merge(json!({ "data": { "word": "new" } })),
     )
     .await?;
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
     while bed.exec("one", &["cat", "/etc/words/word"], "").await?.0 != "new" {
         anyhow::ensure!(tokio::time::Instant::now() < deadline, "the file does not follow");
     }

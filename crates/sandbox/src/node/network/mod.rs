@@ -16,6 +16,7 @@
 mod relay;
 mod source;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -112,6 +113,7 @@ const CLAIM_PORT: u16 = 65_111;
 impl Network {
     /// Take a free /16. Must be called within a runtime.
     pub fn open() -> io::Result<Self> {
+        source::check()?;
         let start = std::process::id() % 200;
         let mut refusal = io::Error::other("no /16 to try");
         for step in 0..200 {
@@ -148,8 +150,8 @@ impl Network {
             // .0.0 and the claim at .127.255 stay free.
             state.last = state.last % 0x7ffe + 1;
             let addresses = shared.addresses(state.last);
-            if !state.by_front.contains_key(&addresses.front) {
-                state.by_front.insert(addresses.front, party);
+            if let Entry::Vacant(place) = state.by_front.entry(addresses.front) {
+                place.insert(party);
                 return addresses;
             }
         }

@@ -10,17 +10,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::{Cuts, Party, Shared, source};
 
-/// How late a door may open or close while something goes on. The start and the
-/// end of a process are told at once.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How late when nothing does: the kernel needs milliseconds to print its table.
-const LOOK_RARELY: Duration = Duration::from_secs(1);
-/// How long something goes on after a process or a connection began or ended.
-const BUSY_FOR: Duration = Duration::from_secs(10);
+/// How late a door may open or close. The start and the end of a process are
+/// told at once.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 struct Door {
     server: SocketAddrV4,
@@ -33,30 +28,18 @@ pub(super) async fn keep_doors(shared: Arc<Shared>) {
     let mut doors: BTreeMap<SocketAddrV4, Door> = BTreeMap::new();
     let mut connections = JoinSet::new();
     let (arrived, mut arrivals) = tokio::sync::mpsc::channel(64);
-    let mut active = Instant::now();
+    let mut clock = tokio::time::interval(LOOK_EVERY);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        adjust(&shared, &mut doors, &arrived);
-        let pause = if active.elapsed() < BUSY_FOR {
-            LOOK_EVERY
-        } else {
-            LOOK_RARELY
-        };
-        let next = Instant::now() + pause;
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep_until(next) => break,
-                () = shared.look.notified() => {
-                    active = Instant::now();
-                    break;
+        tokio::select! {
+            _ = clock.tick() => adjust(&shared, &mut doors, &arrived),
+            () = shared.look.notified() => adjust(&shared, &mut doors, &arrived),
+            Some((stream, front)) = arrivals.recv() => {
+                if let Some(door) = doors.get(&front) {
+                    connections.spawn(carry(Arc::clone(&shared), stream, front, door.server));
                 }
-                Some((stream, front)) = arrivals.recv() => {
-                    active = Instant::now();
-                    if let Some(door) = doors.get(&front) {
-                        connections.spawn(carry(Arc::clone(&shared), stream, front, door.server));
-                    }
-                }
-                Some(_) = connections.join_next() => active = Instant::now(),
             }
+            Some(_) = connections.join_next() => {}
         }
     }
 }
@@ -156,7 +139,7 @@ async fn who(shared: &Arc<Shared>, client: &TcpStream, front: SocketAddrV4) -> P
     };
     if *peer.ip() != Ipv4Addr::LOCALHOST {
         let state = shared.state();
-        let ip = shared.front_of(*peer.ip()).unwrap_or(*peer.ip());
+        let ip = shared.front_of(*peer.ip()).unwrap_or_else(|| *peer.ip());
         return state.by_front.get(&ip).cloned().unwrap_or(Party::Outside);
     }
     let groups: BTreeSet<i32> = shared.state().by_group.keys().copied().collect();

@@ -211,7 +211,7 @@ impl<'a> Set<'a> {
             .map(|template| {
                 let mut claim = template.clone();
                 let labels = self
-                    .set
+                    .object
                     .pointer("/spec/selector/matchLabels")
                     .and_then(Value::as_object);
                 for (key, value) in labels.into_iter().flatten() {
