@@ -54,14 +54,14 @@ async fn an_unknown_image_says_so_and_starts_when_nothing_else_is_wrong() -> Res
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_fails_its_liveness_is_restarted_and_keeps_its_last_log() -> Result<()> {
     let bed = Bed::new()?;
-    let script = "echo run at `cat /proc/uptime`; touch alive; while :; do sleep 0.05; done";
+    let script = "echo run at `cat /proc/uptime`; while :; do sleep 0.05; done";
     let probe =
-        json!({ "exec": { "command": ["test", "-f", "alive"] }, "periodSeconds": 1, "failureThreshold": 1 });
+        json!({ "exec": { "command": ["test", "!", "-f", "dead"] }, "periodSeconds": 1, "failureThreshold": 1 });
     bed.create(with(pod("one", script), &json!({ "livenessProbe": probe })))
         .await?;
     bed.until_ready("one").await?;
     let first = bed.log("one", false).await?;
-    let (_, _, code) = bed.exec("one", &["rm", "alive"], "").await?;
+    let (_, _, code) = bed.exec("one", &["touch", "dead"], "").await?;
     assert_eq!(code, 0);
     let pod = bed
         .until("one", "restarted", |pod| {
