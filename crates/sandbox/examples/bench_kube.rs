@@ -66,12 +66,12 @@ async fn main() -> Result<ExitCode> {
         watch.next().await.ok_or("the watch ended")??;
         seen += 1;
     }
-    let (spent, memory) = (cpu()? - before, status("VmHWM:")?);
+    let (spent, memory) = (cpu()?.saturating_sub(before), status("VmHWM:")?);
     println!(
-        "{OBJECTS} objects, {seen} watch events: {:.2} s CPU (at most {:.0}), {:.1} MiB peak (at most {})",
+        "{OBJECTS} objects, {seen} watch events: {:.2} s CPU (at most {:.0}), {} MiB peak (at most {})",
         spent.as_secs_f64(),
         MOST_CPU.as_secs_f64(),
-        memory as f64 / 1024.0,
+        memory >> 10,
         MOST_MEMORY_KIB >> 10
     );
     let good = spent < MOST_CPU && memory < MOST_MEMORY_KIB;

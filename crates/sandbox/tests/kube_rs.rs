@@ -109,10 +109,9 @@ async fn a_watcher_sees_what_is_there_and_what_comes_and_survives_a_cut_and_a_co
         let next = timeout(PATIENCE, async {
             loop {
                 // The cut itself is an error that the watcher goes on after.
-                if let Some(Ok(object)) = seen.next().await {
-                    if object.name_any() == "c" {
-                        return;
-                    }
+                let next = seen.next().await;
+                if next.is_some_and(|next| next.is_ok_and(|object| object.name_any() == "c")) {
+                    return;
                 }
             }
         });
@@ -128,10 +127,9 @@ async fn a_watcher_sees_what_is_there_and_what_comes_and_survives_a_cut_and_a_co
         kubernetes.compact();
         let next = timeout(PATIENCE, async {
             loop {
-                if let Some(Ok(object)) = seen.next().await {
-                    if object.name_any() == "d" {
-                        return;
-                    }
+                let next = seen.next().await;
+                if next.is_some_and(|next| next.is_ok_and(|object| object.name_any() == "d")) {
+                    return;
                 }
             }
         });
@@ -293,21 +291,20 @@ impl PodStreams for Echo {
     }
 }
 
-async fn with_pod() -> (Kubernetes, Api<Pod>) {
+async fn with_pod() -> anyhow::Result<(Kubernetes, Api<Pod>)> {
     let kubernetes = Kubernetes::new(1);
     kubernetes.set_streams(Arc::new(Echo));
     let api: Api<Pod> = Api::default_namespaced(kubernetes.client());
     let pod = serde_json::from_value(json!({
         "metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x:1"}]},
-    }))
-    .unwrap();
-    api.create(&PostParams::default(), &pod).await.unwrap();
-    (kubernetes, api)
+    }))?;
+    api.create(&PostParams::default(), &pod).await?;
+    Ok((kubernetes, api))
 }
 
 #[tokio::test]
 async fn exec_carries_stdin_stdout_stderr_and_the_exit_code() {
-    let (kubernetes, api) = with_pod().await;
+    let (kubernetes, api) = with_pod().await.unwrap();
     for (program, code) in [("true", None), ("false", Some("7"))] {
         let params = AttachParams::default().stdin(true).stdout(true).stderr(true);
         let mut process = api.exec("p", [program, "-x"], &params).await.unwrap();
@@ -341,7 +338,7 @@ async fn exec_carries_stdin_stdout_stderr_and_the_exit_code() {
 
 #[tokio::test]
 async fn exec_in_a_pod_or_container_that_is_not_there_is_refused() {
-    let (kubernetes, api) = with_pod().await;
+    let (kubernetes, api) = with_pod().await.unwrap();
     assert!(api.exec("none", ["x"], &AttachParams::default()).await.is_err());
     let params = AttachParams::default().container("none");
     assert!(api.exec("p", ["x"], &params).await.is_err());
@@ -350,7 +347,7 @@ async fn exec_in_a_pod_or_container_that_is_not_there_is_refused() {
 
 #[tokio::test]
 async fn port_forward_carries_bytes_both_ways_and_tells_of_a_closed_port() {
-    let (kubernetes, api) = with_pod().await;
+    let (kubernetes, api) = with_pod().await.unwrap();
     let mut forward = api.portforward("p", &[7687, 1]).await.unwrap();
     let mut stream = forward.take_stream(7687).unwrap();
     stream.write_all(b"ping").await.unwrap();
@@ -368,7 +365,7 @@ async fn port_forward_carries_bytes_both_ways_and_tells_of_a_closed_port() {
 
 #[tokio::test]
 async fn logs_come_from_the_node() {
-    let (kubernetes, api) = with_pod().await;
+    let (kubernetes, api) = with_pod().await.unwrap();
     assert_eq!(api.logs("p", &LogParams::default()).await.unwrap(), "p/c of n\n");
     kubernetes.shutdown().await;
 }

@@ -2,146 +2,158 @@
 //!
 //! The program is built once by `e2e/kube/build.sh` into the cache of tools.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
+use std::process::Stdio;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use sandbox::kube::Kubernetes;
-use sandbox::kube::streams::{
-    BoxRead, Duplex, ExecRequest, ExecStreams, LogRequest, PodRef, PodStreams, StreamError,
-};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
 
-/// Answers as a node would.
-struct Node;
+use crate::tools::{text, world};
 
-impl PodStreams for Node {
-    fn logs(&self, request: LogRequest) -> BoxFuture<'static, Result<BoxRead, StreamError>> {
-        let text = format!("log of {}\n", request.container);
-        Box::pin(async move { Ok(Box::new(std::io::Cursor::new(text.into_bytes())) as BoxRead) })
-    }
+#[cfg(test)]
+mod tools {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::path::{Path, PathBuf};
+    use std::process::{Command, Output, Stdio};
+    use std::sync::Arc;
 
-    fn exec(
-        &self,
-        request: ExecRequest,
-        mut streams: ExecStreams,
-    ) -> BoxFuture<'static, Result<i32, StreamError>> {
-        Box::pin(async move {
-            streams
-                .stdout
-                .write_all(request.command.join(" ").as_bytes())
-                .await?;
-            Ok(if request.command.iter().any(|word| word == "fail") {
-                3
-            } else {
-                0
+    use futures::future::BoxFuture;
+    use sandbox::kube::Kubernetes;
+    use sandbox::kube::streams::{
+        BoxRead, Duplex, ExecRequest, ExecStreams, LogRequest, PodRef, PodStreams, StreamError,
+    };
+    use serde_json::Value;
+    use tokio::io::AsyncWriteExt as _;
+
+    /// Answers as a node would.
+    struct Node;
+
+    impl PodStreams for Node {
+        fn logs(&self, request: LogRequest) -> BoxFuture<'static, Result<BoxRead, StreamError>> {
+            let text = format!("log of {}\n", request.container);
+            Box::pin(async move { Ok(Box::new(std::io::Cursor::new(text.into_bytes())) as BoxRead) })
+        }
+
+        fn exec(
+            &self,
+            request: ExecRequest,
+            mut streams: ExecStreams,
+        ) -> BoxFuture<'static, Result<i32, StreamError>> {
+            Box::pin(async move {
+                streams
+                    .stdout
+                    .write_all(request.command.join(" ").as_bytes())
+                    .await?;
+                Ok(if request.command.iter().any(|word| word == "fail") {
+                    3
+                } else {
+                    0
+                })
             })
-        })
+        }
+
+        fn forward(&self, _: PodRef, _: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, StreamError>> {
+            Box::pin(async { Err(StreamError::Unavailable("nothing listens".to_owned())) })
+        }
     }
 
-    fn forward(&self, _: PodRef, _: u16) -> BoxFuture<'static, Result<Box<dyn Duplex>, StreamError>> {
-        Box::pin(async { Err(StreamError::Unavailable("nothing listens".to_owned())) })
-    }
-}
-
-struct Kubectl {
-    program: PathBuf,
-    folder: PathBuf,
-}
-
-impl Kubectl {
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(args)
-            .env("KUBECONFIG", self.folder.join("config"))
-            // Discovery is cached by address, and ports are used again.
-            .env("KUBECACHEDIR", self.folder.join("cache"))
-            .env("HOME", &self.folder)
-            .stdin(Stdio::null());
-        command
+    pub(crate) struct Kubectl {
+        program: PathBuf,
+        folder: PathBuf,
     }
 
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
+    impl Kubectl {
+        pub(crate) fn command(&self, args: &[&str]) -> Command {
+            let mut command = Command::new(&self.program);
+            command
+                .args(args)
+                .env("KUBECONFIG", self.folder.join("config"))
+                // Discovery is cached by address, and ports are used again.
+                .env("KUBECACHEDIR", self.folder.join("cache"))
+                .env("HOME", &self.folder)
+                .stdin(Stdio::null());
+            command
+        }
+
+        pub(crate) fn run(&self, args: &[&str]) -> Output {
+            self.command(args).output().unwrap()
+        }
+
+        /// What it prints; it must end well.
+        pub(crate) fn ok(&self, args: &[&str]) -> String {
+            let output = self.run(args);
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            assert!(output.status.success(), "kubectl {args:?}\n{out}\n{err}");
+            out
+        }
+
+        /// What it complains; it must fail.
+        pub(crate) fn fails(&self, args: &[&str]) -> String {
+            let output = self.run(args);
+            assert!(
+                !output.status.success(),
+                "kubectl {args:?}\n{}",
+                text(&output.stdout)
+            );
+            text(&output.stderr)
+        }
+
+        pub(crate) fn file(&self, name: &str, content: &Value) -> String {
+            let path = self.folder.join(name);
+            std::fs::write(&path, content.to_string()).unwrap();
+            path.to_string_lossy().into_owned()
+        }
     }
 
-    /// What it prints; it must end well.
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "kubectl {args:?}\n{out}\n{err}");
-        out
+    pub(crate) fn text(bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).into_owned()
     }
 
-    /// What it complains; it must fail.
-    fn fails(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(
-            !output.status.success(),
-            "kubectl {args:?}\n{}",
-            text(&output.stdout)
-        );
-        text(&output.stderr)
+    fn program() -> PathBuf {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/kube/build.sh");
+        let output = Command::new("bash")
+            .arg(script)
+            .arg("kubectl")
+            .stderr(Stdio::inherit())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "kubectl could not be built");
+        PathBuf::from(text(&output.stdout).trim()).join("kubectl")
     }
 
-    fn file(&self, name: &str, content: &Value) -> String {
-        let path = self.folder.join(name);
-        std::fs::write(&path, content.to_string()).unwrap();
-        path.to_string_lossy().into_owned()
+    pub(crate) async fn world(name: &str) -> (Kubernetes, Kubectl) {
+        let kubernetes = Kubernetes::new(11);
+        kubernetes.set_streams(Arc::new(Node));
+        let listening = kubernetes
+            .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .await
+            .unwrap();
+        let folder = std::env::temp_dir().join(format!("mainstay-kubectl-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config"), listening.kubeconfig()).unwrap();
+        let program = tokio::task::spawn_blocking(program).await.unwrap();
+        (kubernetes, Kubectl { program, folder })
     }
-}
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn program() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/kube/build.sh");
-    let output = Command::new("bash")
-        .arg(script)
-        .arg("kubectl")
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "kubectl could not be built");
-    PathBuf::from(text(&output.stdout).trim()).join("kubectl")
-}
-
-async fn world(name: &str) -> (Kubernetes, Kubectl) {
-    let kubernetes = Kubernetes::new(11);
-    kubernetes.set_streams(Arc::new(Node));
-    let listening = kubernetes
-        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
-        .await
-        .unwrap();
-    let folder = std::env::temp_dir().join(format!("mainstay-kubectl-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("config"), listening.kubeconfig()).unwrap();
-    let program = tokio::task::spawn_blocking(program).await.unwrap();
-    (kubernetes, Kubectl { program, folder })
-}
-
-impl Drop for Kubectl {
-    fn drop(&mut self) {
-        // A folder in the temporary place: if it stays, it does no harm.
-        let _: std::io::Result<()> = std::fs::remove_dir_all(&self.folder);
+    impl Drop for Kubectl {
+        fn drop(&mut self) {
+            // A folder in the temporary place: if it stays, it does no harm.
+            let _: std::io::Result<()> = std::fs::remove_dir_all(&self.folder);
+        }
     }
 }
 
 fn workload(kind: &str, image: &str) -> Value {
     let template = json!({"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "db", "image": image}]}});
-    let mut spec = json!({"replicas": 2, "selector": {"matchLabels": {"app": "db"}}, "template": template});
-    if kind == "StatefulSet" {
-        spec["serviceName"] = json!("db");
-    }
+    let selector = json!({"matchLabels": {"app": "db"}});
+    let spec = match kind {
+        "StatefulSet" => {
+            json!({"replicas": 2, "selector": selector, "template": template, "serviceName": "db"})
+        }
+        _ => json!({"replicas": 2, "selector": selector, "template": template}),
+    };
     json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "db", "namespace": "default"}, "spec": spec})
 }
 

@@ -183,6 +183,21 @@ proptest! {
     }
 
     #[test]
+    fn any_deletion_is_answered(grace in any::<i64>(), options in any_json(), policy in "Background|Foreground|Orphan|x") {
+        let mut store = store();
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+        ask(&mut store, Method::Post, "/api/v1/namespaces/default/pods", &[], "", &pod.to_string());
+        let known = json!({"gracePeriodSeconds": grace, "propagationPolicy": policy});
+        for body in [options, known] {
+            for path in ["/api/v1/namespaces/default/pods/p", "/api/v1/namespaces/default/configmaps/a", "/api/v1/namespaces/default"] {
+                let before = store.revision().0;
+                let (code, answer) = ask(&mut store, Method::Delete, path, &[], "", &body.to_string());
+                proper(before, &store, code, &answer)?;
+            }
+        }
+    }
+
+    #[test]
     fn any_selector_is_answered(labels in "[a-z!=,() .]{0,16}|\\PC{0,8}", fields in "(metadata.name|data.k|x)?(=|==|!=|,)?[a-z,=]{0,5}") {
         let mut store = store();
         let before = store.revision().0;
@@ -258,7 +273,7 @@ proptest! {
                     2 => ask(&mut store, Method::Delete, MAPS, &[], "", ""),
                     _ => ask(&mut store, Method::Post, "/api/v1/namespaces", &[], "", "{\"metadata\":{\"generateName\":\"n-\"}}"),
                 };
-                trace.push_str(&format!("{code} {body}\n"));
+                trace.extend([code.to_string(), body.to_string()]);
             }
             trace
         };
@@ -272,7 +287,12 @@ fn follow(
     seen: &mut std::collections::BTreeMap<String, Value>,
 ) -> Result<(), TestCaseError> {
     for event in store.poll(watch) {
-        let name = event.object["metadata"]["name"].to_string();
+        let name = event
+            .object
+            .pointer("/metadata/name")
+            .cloned()
+            .unwrap_or_default()
+            .to_string();
         let known = match event.event {
             EventType::Added => seen.insert(name, event.object).is_none(),
             EventType::Modified => seen.insert(name, event.object).is_some(),

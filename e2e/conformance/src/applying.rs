@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::world::set;
 use crate::{World, checks};
 
 checks![
@@ -173,7 +174,7 @@ async fn a_stale_version_is_a_conflict(world: World) -> Result<()> {
         )
         .await?;
     let mut body = map(&json!({"k": "w"}));
-    body["metadata"]["resourceVersion"] = json!(made.version());
+    set(&mut body, "/metadata/resourceVersion", json!(made.version()));
     let stale = apply(&world, "one", &body, "").await?;
     world.refused("stale", &stale, 409, "Conflict")
 }

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::world::set;
 use crate::{World, checks};
 
 checks![
@@ -44,8 +45,10 @@ impl Widgets {
         world
             .eventually(&widgets.definition(), |reply| {
                 let conditions = reply.at("/status/conditions");
-                let established =
-                    |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+                let established = |condition: &Value| {
+                    condition.get("type") == Some(&json!("Established"))
+                        && condition.get("status") == Some(&json!("True"))
+                };
                 conditions
                     .as_array()
                     .is_some_and(|all| all.iter().any(established))
@@ -162,7 +165,7 @@ async fn a_schema_defaults_prunes_and_refuses(world: World) -> Result<()> {
         ("no object", json!(7)),
     ] {
         let mut body = widgets.one(&spec);
-        body["metadata"]["name"] = json!("other");
+        set(&mut body, "/metadata/name", json!("other"));
         let refused = world.post(&widgets.path, &body).await?;
         world.refused(what, &refused, 422, "Invalid")?;
     }
@@ -219,7 +222,7 @@ async fn rules_are_enforced_also_about_changes(world: World) -> Result<()> {
 async fn the_status_is_apart_from_the_rest(world: World) -> Result<()> {
     let widgets = Widgets::new(&world).await?;
     let mut body = widgets.one(&json!({"size": 2}));
-    body["status"] = json!({"phase": "Early"});
+    set(&mut body, "/status", json!({"phase": "Early"}));
     let made = world.post(&widgets.path, &body).await?;
     world.so(
         "no status at first",
@@ -235,17 +238,17 @@ async fn the_status_is_apart_from_the_rest(world: World) -> Result<()> {
         patched.body.get("status").is_none(),
         &patched.body,
     )?;
-    let patch = json!({"status": {"phase": "Ready"}, "spec": {"size": 5}});
+    let both = json!({"status": {"phase": "Ready"}, "spec": {"size": 5}});
     let patched = world
-        .patch("merge-patch+json", &format!("{path}/status"), &patch)
+        .patch("merge-patch+json", &format!("{path}/status"), &both)
         .await?;
     world.same("by its own", patched.text("/status/phase"), "Ready")?;
     world.same("which leaves the spec", patched.at("/spec/size"), json!(2))?;
     let read = world.get(&format!("{path}/status")).await?;
     world.same("read", read.text("/status/phase"), "Ready")?;
     let mut put = read.body.clone();
-    put["status"]["phase"] = json!("Put");
-    put["spec"]["size"] = json!(7);
+    set(&mut put, "/status/phase", json!("Put"));
+    set(&mut put, "/spec/size", json!(7));
     let put = world.put(&format!("{path}/status"), &put).await?;
     world.same(
         "replaced",
@@ -424,14 +427,17 @@ async fn a_bad_definition_is_invalid(world: World) -> Result<()> {
     let group = format!("{}.example.com", world.namespace);
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let mut named = definition(&group);
-    named["metadata"]["name"] = json!("others.example.com");
+    set(&mut named, "/metadata/name", json!("others.example.com"));
     world.refused("another name", &world.post(path, &named).await?, 422, "Invalid")?;
     let mut schemaless = definition(&group);
-    schemaless["spec"]["versions"][0]["schema"] = json!(null);
+    set(&mut schemaless, "/spec/versions/0/schema", json!(null));
     world.refused("no schema", &world.post(path, &schemaless).await?, 422, "Invalid")?;
     let mut untyped = definition(&group);
-    untyped["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["color"] =
-        json!({"default": "x"});
+    set(
+        &mut untyped,
+        "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color",
+        json!({"default": "x"}),
+    );
     world.refused(
         "not structural",
         &world.post(path, &untyped).await?,
@@ -439,7 +445,7 @@ async fn a_bad_definition_is_invalid(world: World) -> Result<()> {
         "Invalid",
     )?;
     let mut stored = definition(&group);
-    stored["spec"]["versions"][0]["storage"] = json!(false);
+    set(&mut stored, "/spec/versions/0/storage", json!(false));
     world.refused(
         "nothing stored",
         &world.post(path, &stored).await?,

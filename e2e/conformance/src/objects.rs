@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 
+use crate::world::set;
 use crate::{World, checks};
 
 checks![
@@ -131,7 +132,7 @@ async fn a_bad_body_is_a_bad_request(world: World) -> Result<()> {
 async fn a_replacement_with_an_old_version_is_a_conflict(world: World) -> Result<()> {
     let first = world.config_map("a", &json!({"k": "1"}), &json!({})).await?;
     let mut changed = first.body.clone();
-    changed["data"]["k"] = json!("2");
+    set(&mut changed, "/data/k", json!("2"));
     let second = world.put(&format!("{MAPS}/a"), &changed).await?;
     world.same("the first replacement", second.code, 200)?;
     world.so(
@@ -139,7 +140,7 @@ async fn a_replacement_with_an_old_version_is_a_conflict(world: World) -> Result
         second.version().parse::<u64>().ok() > first.version().parse().ok(),
         &second.body,
     )?;
-    changed["data"]["k"] = json!("3");
+    set(&mut changed, "/data/k", json!("3"));
     let third = world.put(&format!("{MAPS}/a"), &changed).await?;
     world.refused("the second, with the first version", &third, 409, "Conflict")?;
     let kept = world.get(&format!("{MAPS}/a")).await?;
@@ -185,7 +186,11 @@ async fn a_write_that_changes_nothing_changes_no_version(world: World) -> Result
 async fn the_uid_is_a_precondition_of_a_replacement(world: World) -> Result<()> {
     let made = world.config_map("a", &json!({}), &json!({})).await?;
     let mut other = made.body.clone();
-    other["metadata"]["uid"] = json!("00000000-0000-4000-8000-000000000000");
+    set(
+        &mut other,
+        "/metadata/uid",
+        json!("00000000-0000-4000-8000-000000000000"),
+    );
     let put = world.put(&format!("{MAPS}/a"), &other).await?;
     world.refused("another uid", &put, 409, "Conflict")
 }

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::world::set;
 use crate::{World, checks};
 
 checks![
@@ -22,7 +23,7 @@ checks![
 
 const SETS: &str = "/apis/apps/v1/{ns}/statefulsets";
 
-fn set() -> Value {
+fn stateful_set() -> Value {
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     json!({
         "metadata": {"name": "db"},
@@ -35,7 +36,7 @@ fn set() -> Value {
 }
 
 async fn a_stateful_set_has_its_defaults(world: World) -> Result<()> {
-    let made = world.post(SETS, &set()).await?;
+    let made = world.post(SETS, &stateful_set()).await?;
     let made = world.worked("made", made)?;
     world.same("policy", made.text("/spec/podManagementPolicy"), "OrderedReady")?;
     world.same(
@@ -68,7 +69,7 @@ async fn a_stateful_set_has_its_defaults(world: World) -> Result<()> {
 }
 
 async fn most_of_a_stateful_set_cannot_change(world: World) -> Result<()> {
-    world.worked("made", world.post(SETS, &set()).await?)?;
+    world.worked("made", world.post(SETS, &stateful_set()).await?)?;
     let path = format!("{SETS}/db");
     for patch in [
         json!({"spec": {"serviceName": "other"}}),
@@ -89,11 +90,15 @@ async fn most_of_a_stateful_set_cannot_change(world: World) -> Result<()> {
 }
 
 async fn a_stateful_set_scales(world: World) -> Result<()> {
-    world.worked("made", world.post(SETS, &set()).await?)?;
+    world.worked("made", world.post(SETS, &stateful_set()).await?)?;
     let path = format!("{SETS}/db/scale");
     let mut scale = world.get(&path).await?.body;
-    world.same("selector", scale["status"]["selector"].clone(), json!("app=db"))?;
-    scale["spec"]["replicas"] = json!(0);
+    world.same(
+        "selector",
+        scale.pointer("/status/selector").cloned().unwrap_or_default(),
+        json!("app=db"),
+    )?;
+    set(&mut scale, "/spec/replicas", json!(0));
     let put = world.put(&path, &scale).await?;
     world.same("put", put.code, 200)?;
     let below = world
@@ -103,14 +108,14 @@ async fn a_stateful_set_scales(world: World) -> Result<()> {
 }
 
 async fn a_selector_must_match_its_template(world: World) -> Result<()> {
-    let mut other = set();
-    other["spec"]["selector"]["matchLabels"]["app"] = json!("other");
+    let mut other = stateful_set();
+    set(&mut other, "/spec/selector/matchLabels/app", json!("other"));
     world.refused("no match", &world.post(SETS, &other).await?, 422, "Invalid")?;
-    let mut none = set();
-    none["spec"]["selector"] = json!(null);
+    let mut none = stateful_set();
+    set(&mut none, "/spec/selector", json!(null));
     world.refused("no selector", &world.post(SETS, &none).await?, 422, "Invalid")?;
-    let mut typed = set();
-    typed["spec"]["replicas"] = json!("three");
+    let mut typed = stateful_set();
+    set(&mut typed, "/spec/replicas", json!("three"));
     world.refused("no number", &world.post(SETS, &typed).await?, 400, "BadRequest")
 }
 
@@ -220,7 +225,7 @@ async fn a_lease_is_taken_by_compare_and_swap(world: World) -> Result<()> {
     world.refused("made by another", &second, 409, "AlreadyExists")?;
     let take = |holder: &str| {
         let mut body = lease(holder);
-        body["metadata"]["resourceVersion"] = json!(made.version());
+        set(&mut body, "/metadata/resourceVersion", json!(made.version()));
         body
     };
     let path = format!("{leases}/l");

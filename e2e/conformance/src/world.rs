@@ -104,6 +104,7 @@ impl World {
     }
 
     /// Assert that two values are equal.
+    #[allow(clippy::needless_pass_by_value, reason = "every call would need two more `&`")]
     pub fn same<T: PartialEq + std::fmt::Debug>(&self, what: &str, found: T, wanted: T) -> Result<()> {
         self.assertions.fetch_add(1, Ordering::Relaxed);
         if found == wanted {
@@ -263,7 +264,7 @@ impl Lines {
                 let line: Vec<_> = self.rest.drain(..=end).collect();
                 return Ok(Some(serde_json::from_slice(&line)?));
             }
-            let frame = tokio::time::timeout(Duration::from_secs(60), self.body.frame()).await;
+            let frame = tokio::time::timeout(Duration::from_mins(1), self.body.frame()).await;
             match frame.context("no event within a minute")? {
                 Some(frame) => self.rest.extend(frame?.into_data().unwrap_or_default()),
                 None => return Ok(None),
@@ -286,5 +287,23 @@ impl Lines {
                 return Ok((text(&event, "/type"), text(&event, "/object/metadata/name")));
             }
         }
+    }
+}
+
+/// Set what is at a JSON pointer whose place exists but for its last step.
+pub(crate) fn set(value: &mut Value, pointer: &str, new: Value) {
+    let Some((place, step)) = pointer.rsplit_once('/') else {
+        return;
+    };
+    match value.pointer_mut(place) {
+        Some(Value::Object(map)) => {
+            map.insert(step.to_owned(), new);
+        }
+        Some(Value::Array(list)) => {
+            if let Some(item) = step.parse::<usize>().ok().and_then(|at| list.get_mut(at)) {
+                *item = new;
+            }
+        }
+        _ => {}
     }
 }

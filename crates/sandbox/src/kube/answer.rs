@@ -192,21 +192,17 @@ impl Kubernetes {
         let is_list = request.method == Method::Get
             && request.query("watch").is_none()
             && request.query("continue").is_none();
-        if is_list {
-            if let Some(Fault::StaleList(behind)) =
-                self.hit(request, |fault| matches!(fault, Fault::StaleList(_)))
-            {
-                let revision = self.store().revision().0.saturating_sub(behind);
-                request
-                    .query
-                    .retain(|(name, _)| !name.starts_with("resourceVersion"));
-                request
-                    .query
-                    .push(("resourceVersion".to_owned(), revision.to_string()));
-                request
-                    .query
-                    .push(("resourceVersionMatch".to_owned(), "Exact".to_owned()));
-            }
+        let stale = |fault: &Fault| matches!(fault, Fault::StaleList(_));
+        let hit = is_list.then(|| self.hit(request, stale)).flatten();
+        if let Some(Fault::StaleList(behind)) = hit {
+            let revision = self.store().revision().0.saturating_sub(behind).to_string();
+            request
+                .query
+                .retain(|(name, _)| !name.starts_with("resourceVersion"));
+            request.query.push(("resourceVersion".to_owned(), revision));
+            request
+                .query
+                .push(("resourceVersionMatch".to_owned(), "Exact".to_owned()));
         }
         Ok(None)
     }

@@ -117,7 +117,7 @@ impl Rules for RealRules {
 
 /// Real servers show a map as the word for it.
 fn at(object: &Value, path: &str) -> Value {
-    let pointer = format!("/{}", path.replace('.', "/").replace('[', "/").replace(']', ""));
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
     let found = if path.is_empty() {
         Some(object)
     } else {

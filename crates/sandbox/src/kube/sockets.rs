@@ -184,12 +184,12 @@ async fn read_in(
             Some((&CLOSE, [STDIN])) => stdin = None,
             Some((&RESIZE, bytes)) => {
                 let size: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
-                let side = |name: &str| {
+                let read = |name: &str| {
                     size.get(name)
                         .and_then(serde_json::Value::as_u64)
                         .and_then(|side| u16::try_from(side).ok())
                 };
-                if let (Some(width), Some(height)) = (side("Width"), side("Height")) {
+                if let (Some(width), Some(height)) = (read("Width"), read("Height")) {
                     // Only the newest size matters.
                     let _: Result<(), _> = resized.try_send((width, height));
                 }

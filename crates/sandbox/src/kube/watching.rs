@@ -17,9 +17,11 @@ use super::answer::{AnswerBody, BoxError, Lost};
 use super::faults::Fault;
 
 /// How often a client learns how far it has seen, as upstream: about a minute.
-const BOOKMARK: Duration = Duration::from_secs(60);
+const BOOKMARK: Duration = Duration::from_mins(1);
+/// Longer than anybody needs, and short enough to be added to now.
+const LONGEST: Duration = Duration::from_hours(24);
 /// How long a watch lives if the client does not say: upstream takes 30 to 60 minutes.
-const LIFE: Duration = Duration::from_secs(45 * 60);
+const LIFE: Duration = Duration::from_mins(45);
 
 struct Open {
     kubernetes: Kubernetes,
@@ -39,7 +41,8 @@ pub(super) fn response(kubernetes: Kubernetes, request: ApiRequest, watch: Watch
     let life = watch
         .timeout_seconds
         .filter(|seconds| *seconds > 0)
-        .map_or(LIFE, Duration::from_secs);
+        .map_or(LIFE, Duration::from_secs)
+        .min(LONGEST);
     let open = Open {
         changes: kubernetes.changes(),
         faults: kubernetes.inner.faults.changes(),

@@ -151,7 +151,7 @@ pub(crate) fn same(old: &Value, new: &Value) -> bool {
 
 impl Store {
     /// Which lists are maps, for the kind of this call.
-    pub(crate) fn topology<'c>(&self, call: &'c Call<'_>) -> Topology<'c> {
+    pub(crate) fn topology<'c>(call: &'c Call<'_>) -> Topology<'c> {
         let version = call.info.version(&call.resource.version);
         match version.and_then(|version| version.schema.as_ref()) {
             Some(schema) => Topology::Schema(schema),
@@ -173,7 +173,7 @@ impl Store {
                 "invalid object type: an apply configuration must say its apiVersion and kind",
             ));
         }
-        let mut config = self.read(call, &body)?;
+        let mut config = Self::read(call, &body)?;
         if !items(&config, "/metadata/managedFields").is_empty() {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
@@ -184,7 +184,7 @@ impl Store {
         };
         let version = remove(&mut config, &["metadata", "resourceVersion"]);
         keep_part(call, &mut config, subresource);
-        let (mut merged, list) = merged(call, &live, &config, &manager, &self.topology(call))?;
+        let (mut merged, list) = merged(call, &live, &config, &manager, &Self::topology(call))?;
         write_back(&mut merged, list, &manager);
         if let Some(version) = version {
             put(&mut merged, &["metadata", "resourceVersion"], version);
@@ -203,7 +203,9 @@ impl Store {
             return Err(Failure::not_found(&call.info, call.name()));
         }
         keep_part(call, &mut config, None);
-        let owned = fields::leaves(&config, self.topology(call)).into_keys().collect();
+        let owned = fields::leaves(&config, Self::topology(call))
+            .into_keys()
+            .collect();
         put(
             &mut config,
             &["metadata", "managedFields"],

@@ -200,7 +200,7 @@ fn pod_spec(spec: &mut Value) {
                 }),
             );
             each(container, "/ports", |port| {
-                under(port, &json!({"protocol": "TCP"}))
+                under(port, &json!({"protocol": "TCP"}));
             });
             for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
                 if let Some(probe) = container.get_mut(probe) {

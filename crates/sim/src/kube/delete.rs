@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::kinds::{Kind, KindInfo};
 use super::meta;
 use super::request::Answer;
-use super::store::{Call, Key, Store, done, stamp};
+use super::store::{Call, Key, Store, after, done, stamp};
 use super::table::{self, Form};
 use super::value::{int, items, put, text};
 
@@ -85,7 +85,7 @@ impl Store {
     /// `DELETE` of everything that is selected.
     pub(crate) fn delete_collection(&mut self, call: &Call<'_>) -> Result<Answer, Failure> {
         let options = Options::of(call)?;
-        let selector = self.selector(call)?;
+        let selector = Self::selector(call)?;
         if call.info.namespaced && call.target.namespace.is_none() {
             return Err(Failure::method_not_allowed());
         }
@@ -102,7 +102,7 @@ impl Store {
         let form = Form::of(call.request);
         Ok(done(
             200,
-            table::many(form, &call.info, &call.resource.version, left, meta, call.now),
+            table::many(form, &call.info, &call.resource.version, &left, &meta, call.now),
         ))
     }
 
@@ -140,7 +140,7 @@ impl Store {
         if meta::is_deleting(old) && !shorter {
             return (Arc::clone(old), false);
         }
-        let end = call.now + jiff::SignedDuration::from_secs(grace);
+        let end = after(call.now, grace);
         put(&mut new, &["metadata", "deletionTimestamp"], stamp(end));
         put(&mut new, &["metadata", "deletionGracePeriodSeconds"], grace);
         if call.info.generation && !meta::is_deleting(old) {

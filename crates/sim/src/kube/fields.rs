@@ -298,7 +298,7 @@ pub(crate) fn erase(value: &mut Value, path: &str) {
 
 fn is_named(item: &Value, step: &str) -> bool {
     if let Some(value) = step.strip_prefix("v:") {
-        return item.to_string() == value;
+        return serde_json::from_str(value).is_ok_and(|value: Value| *item == value);
     }
     let keys: Option<Map<String, Value>> = step
         .strip_prefix("k:")
@@ -377,9 +377,9 @@ pub(crate) fn readable(path: &str) -> String {
             Some(("k:", keys)) => {
                 let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
                 let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                text.push_str(&format!("[{}]", keys.join(",")));
+                text.extend(["[", &keys.join(","), "]"]);
             }
-            Some((_, value)) => text.push_str(&format!("[={value}]")),
+            Some((_, value)) => text.extend(["[=", value, "]"]),
             None => {}
         }
     }

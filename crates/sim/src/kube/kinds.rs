@@ -40,6 +40,10 @@ pub(crate) struct Version {
 }
 
 /// What is known about a kind.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "four independent facts, each read alone"
+)]
 #[derive(Clone, Debug)]
 pub struct KindInfo {
     /// Empty for the core group.

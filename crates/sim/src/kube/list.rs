@@ -66,7 +66,7 @@ struct Place {
 }
 
 impl Store {
-    pub(crate) fn selector(&self, call: &Call<'_>) -> Result<Selector, Failure> {
+    pub(crate) fn selector(call: &Call<'_>) -> Result<Selector, Failure> {
         let query = |name| call.request.query(name).unwrap_or_default();
         Selector::parse(query("labelSelector"), query("fieldSelector"), |field| {
             selectable(call.resource.kind, &call.info, &call.resource.version, field)
@@ -134,7 +134,7 @@ impl Store {
     }
 
     pub(crate) fn list_answer(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        let selector = self.selector(call)?;
+        let selector = Self::selector(call)?;
         let place = self.place(call)?;
         let limit = match call.request.query("limit").filter(|text| !text.is_empty()) {
             Some(text) => text
@@ -163,13 +163,23 @@ impl Store {
         let form = Form::of(call.request);
         Ok(done(
             200,
-            table::many(form, &call.info, &call.resource.version, objects, meta, call.now),
+            table::many(
+                form,
+                &call.info,
+                &call.resource.version,
+                &objects,
+                &meta,
+                call.now,
+            ),
         ))
     }
 }
 
 fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    text.bytes()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 fn continued(token: &str, kind: Kind) -> Result<Place, Failure> {

@@ -1,13 +1,13 @@
 //! Tokens, and questions about users that are asked but not stored.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::rbac::{self, Attributes};
 use super::request::{Answer, ApiRequest, Method, Target, User};
-use super::store::{Call, Store, done, stamp};
+use super::store::{Call, Store, after, done, stamp};
 use super::value::{int, put, text};
 
 /// Whom a token stands for, and how long.
@@ -57,7 +57,7 @@ impl Store {
             }
             _ => None,
         };
-        let until = call.now + SignedDuration::from_secs(seconds);
+        let until = after(call.now, seconds);
         let token = format!("sandbox.{}.{}", call.name(), self.uid());
         self.tokens.insert(
             token.clone(),

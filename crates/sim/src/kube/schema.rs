@@ -281,7 +281,8 @@ impl Check<'_> {
         };
         let excluded = |name: &str| schema.get(name) == Some(&Value::Bool(true));
         if let Some(least) = bound("minimum") {
-            if number < least || (excluded("exclusiveMinimum") && number <= least) {
+            let below = number < least || (excluded("exclusiveMinimum") && number <= least);
+            if below {
                 self.wrong(
                     path,
                     value,
@@ -290,7 +291,8 @@ impl Check<'_> {
             }
         }
         if let Some(most) = bound("maximum") {
-            if number > most || (excluded("exclusiveMaximum") && number >= most) {
+            let above = number > most || (excluded("exclusiveMaximum") && number >= most);
+            if above {
                 self.wrong(
                     path,
                     value,

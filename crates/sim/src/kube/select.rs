@@ -140,7 +140,7 @@ fn split_outside_brackets(selector: &str) -> Result<Vec<&str>, String> {
             ')' => {
                 depth = depth
                     .checked_sub(1)
-                    .ok_or_else(|| format!("found ')' in \"{selector}\""))?
+                    .ok_or_else(|| format!("found ')' in \"{selector}\""))?;
             }
             ',' if depth == 0 => {
                 let (part, after) = rest.split_at(at - from);

@@ -115,6 +115,12 @@ pub(crate) fn stamp(now: Timestamp) -> String {
     format!("{now:.0}")
 }
 
+/// So many seconds later; a client may ask for more time than there is.
+pub(crate) fn after(now: Timestamp, seconds: i64) -> Timestamp {
+    now.saturating_add(jiff::SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
 pub(crate) fn done(code: u16, body: Value) -> Answer {
     Answer::Done { code, body }
 }
@@ -146,10 +152,7 @@ impl Store {
             .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
             .chain(rbac::first_roles());
         for object in objects {
-            let (group, version) = match text(&object, "/apiVersion").split_once('/') {
-                Some(parts) => parts,
-                None => ("", "v1"),
-            };
+            let (group, version) = text(&object, "/apiVersion").split_once('/').unwrap_or(("", "v1"));
             let Some(kind) = self.kinds.by_kind(group, text(&object, "/kind")) else {
                 continue;
             };
@@ -293,6 +296,10 @@ impl Store {
     }
 
     /// Make a change: the only place where the state changes.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a key is made for a change and not used again"
+    )]
     pub(crate) fn commit(&mut self, key: Key, mut new: Value, deleted: bool) -> Arc<Value> {
         self.revision += 1;
         put(
@@ -306,16 +313,17 @@ impl Store {
         } else {
             self.objects.insert(key.clone(), Arc::clone(&new))
         };
-        self.log.push_back(Entry {
+        if self.log.len() >= LOG {
+            self.log.pop_front();
+            self.compacted += 1;
+        }
+        let entry = Entry {
             key: key.clone(),
             old,
             new: Arc::clone(&new),
             deleted,
-        });
-        if self.log.len() > LOG {
-            self.log.pop_front();
-            self.compacted += 1;
-        }
+        };
+        self.log.push_back(entry);
         self.after(&key, &new, deleted);
         new
     }

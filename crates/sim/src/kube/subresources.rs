@@ -69,7 +69,10 @@ impl Store {
             }
             _ => return Ok(done(200, shown(&old))),
         };
-        let replicas = wanted.pointer("/spec/replicas").cloned().unwrap_or(json!(0));
+        let replicas = wanted
+            .pointer("/spec/replicas")
+            .cloned()
+            .unwrap_or_else(|| json!(0));
         if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
             let cause = Cause::invalid("spec.replicas", &replicas, "must be greater than or equal to 0");
             return Err(Failure::invalid(&call.info, call.name(), &[cause]));

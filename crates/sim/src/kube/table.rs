@@ -59,8 +59,8 @@ pub(crate) fn many(
     form: Form,
     info: &KindInfo,
     version: &str,
-    objects: Vec<Value>,
-    meta: Value,
+    objects: &[Value],
+    meta: &Value,
     now: Timestamp,
 ) -> Value {
     match form {
@@ -75,7 +75,7 @@ pub(crate) fn many(
             let items: Vec<_> = objects.iter().map(partial).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
         }
-        Form::Table => table(info, version, &objects, &meta, now),
+        Form::Table => table(info, version, objects, meta, now),
     }
 }
 
@@ -86,6 +86,7 @@ fn partial(object: &Value) -> Value {
 /// Header, and how to fill the cell. Lower case means: only with `-o wide`.
 type Cells = &'static [(&'static str, fn(&Value, Timestamp) -> String)];
 
+#[allow(clippy::too_many_lines, reason = "a table, one row for each column")]
 fn built_in(kind: &str) -> Cells {
     match kind {
         "Pod" => &[
@@ -300,13 +301,12 @@ fn pod_status(pod: &Value) -> String {
         of("/state/waiting/reason").or_else(|| of("/state/terminated/reason"))
     });
     let reason = text(pod, "/status/reason");
-    waiting
-        .unwrap_or(if reason.is_empty() {
-            text(pod, "/status/phase")
-        } else {
-            reason
-        })
-        .to_owned()
+    let otherwise = if reason.is_empty() {
+        text(pod, "/status/phase")
+    } else {
+        reason
+    };
+    waiting.unwrap_or(otherwise).to_owned()
 }
 
 fn age(object: &Value, now: Timestamp) -> String {

@@ -192,7 +192,7 @@ impl Store {
             info: Arc::clone(&call.info),
             resource: call.resource.clone(),
             namespace: call.target.namespace.clone(),
-            selector: self.selector(call)?,
+            selector: Self::selector(call)?,
             form: Form::of(request),
             at: if initial {
                 self.revision

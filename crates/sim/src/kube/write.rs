@@ -26,7 +26,7 @@ const SERVERS: &[&str] = &[
 impl Store {
     /// `POST` of a new object.
     pub(crate) fn create(&mut self, call: &Call<'_>) -> Result<Answer, Failure> {
-        let object = self.read(call, &call.request.json()?)?;
+        let object = Self::read(call, &call.request.json()?)?;
         let manager = Manager::of(call, Operation::Update, None);
         let created = self.insert(call, object, &manager)?;
         Ok(done(201, call.present(&created)))
@@ -64,7 +64,7 @@ impl Store {
         {
             defaults::first_status(call.resource.kind, &mut object);
         }
-        let mut object = self.admitted(call, object, None)?;
+        let mut object = self.admitted(call, &object, None)?;
         if call.resource.kind == Kind::SERVICE {
             self.cluster_ip(&mut object);
         }
@@ -76,7 +76,7 @@ impl Store {
         if call.info.generation {
             put(&mut object, &["metadata", "generation"], 1);
         }
-        apply::track(None, &mut object, manager, &self.topology(call));
+        apply::track(None, &mut object, manager, &Self::topology(call));
         Ok(if call.dry_run() {
             Arc::new(object)
         } else {
@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// A body as an object of the stored version: right kind, right name, right shape.
-    pub(crate) fn read(&self, call: &Call<'_>, body: &Value) -> Result<Value, Failure> {
+    pub(crate) fn read(call: &Call<'_>, body: &Value) -> Result<Value, Failure> {
         let info = &call.info;
         meta::shape(body, info).map_err(Failure::bad_request)?;
         let expected = if call.resource.as_new_event {
@@ -168,17 +168,17 @@ impl Store {
     }
 
     /// Pruned, defaulted and valid, or the reasons why not.
-    fn admitted(&self, call: &Call<'_>, object: Value, old: Option<&Value>) -> Result<Value, Failure> {
+    fn admitted(&self, call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<Value, Failure> {
         let info = &call.info;
         let schema = info
             .version(&call.resource.version)
             .and_then(|version| version.schema.as_ref());
         let mut kept = match schema {
-            Some(schema) => schema::pruned(schema, &object),
+            Some(schema) => schema::pruned(schema, object),
             None if info.custom => object.clone(),
             None => self
                 .rules
-                .decode(&info.stored_as(), &info.kind, &object)
+                .decode(&info.stored_as(), &info.kind, object)
                 .map_err(|why| {
                     Failure::bad_request(format!(
                         "{} in version \"{}\" cannot be handled as a {}: {why}",
@@ -188,7 +188,7 @@ impl Store {
         };
         if call.request.query("fieldValidation") == Some("Strict") {
             let mut unknown = Vec::new();
-            lost(&object, &kept, "", &mut unknown);
+            lost(object, &kept, "", &mut unknown);
             if !unknown.is_empty() {
                 let listed: Vec<_> = unknown
                     .iter()
@@ -204,20 +204,17 @@ impl Store {
             }
         }
         let mut causes = meta::check(call.resource.kind, &kept);
-        match schema {
-            Some(schema) => {
-                schema::default(schema, &mut kept);
-                let broken = schema::check(schema, &kept, self.rules.as_ref());
-                // Rules may rely on types, so they are asked only about well-typed objects.
-                if broken.is_empty() {
-                    causes.extend(self.rules.cel(schema, &kept, old));
-                }
-                causes.extend(broken);
+        if let Some(schema) = schema {
+            schema::default(schema, &mut kept);
+            let broken = schema::check(schema, &kept, self.rules.as_ref());
+            // Rules may rely on types, so they are asked only about well-typed objects.
+            if broken.is_empty() {
+                causes.extend(self.rules.cel(schema, &kept, old));
             }
-            None => {
-                defaults::fill(call.resource.kind, &mut kept);
-                causes.extend(defaults::check(call.resource.kind, &kept, old));
-            }
+            causes.extend(broken);
+        } else {
+            defaults::fill(call.resource.kind, &mut kept);
+            causes.extend(defaults::check(call.resource.kind, &kept, old));
         }
         if call.resource.kind == Kind::CUSTOM_RESOURCE_DEFINITION {
             causes.extend(crd::check(&kept));
@@ -232,7 +229,7 @@ impl Store {
 
     /// `PUT` of an object or of its status.
     pub(crate) fn replace(&mut self, call: &Call<'_>, subresource: Option<&str>) -> Result<Answer, Failure> {
-        let body = self.read(call, &call.request.json()?)?;
+        let body = Self::read(call, &call.request.json()?)?;
         let old = Arc::clone(self.existing(call)?);
         if text(&body, "/metadata/resourceVersion").is_empty()
             && needs_version(call.resource.kind, &call.info)
@@ -262,7 +259,7 @@ impl Store {
         let old = Arc::clone(self.existing(call)?);
         let body = call.request.json()?;
         let changed = patch::patched(media, &call.info, &call.versioned(&old), &body)?;
-        let changed = self.read(call, &changed)?;
+        let changed = Self::read(call, &changed)?;
         let manager = Manager::of(call, Operation::Update, subresource);
         let stored = self.update(call, &old, changed, &manager)?;
         Ok(done(200, call.present(&stored)))
@@ -297,13 +294,13 @@ impl Store {
                 text(old, "/metadata/namespace"),
             );
         }
-        let mut new = self.admitted(call, new, Some(old))?;
-        self.only_fewer_finalizers(call, old, &new)?;
+        let mut new = self.admitted(call, &new, Some(old))?;
+        Self::only_fewer_finalizers(call, old, &new)?;
         if call.info.generation && spec_changed(old, &new) {
             let generation = super::value::int(old, "/metadata/generation").unwrap_or(0) + 1;
             put(&mut new, &["metadata", "generation"], generation);
         }
-        apply::track(Some(old), &mut new, manager, &self.topology(call));
+        apply::track(Some(old), &mut new, manager, &Self::topology(call));
         if apply::same(old, &new) || call.dry_run() {
             return Ok(if call.dry_run() {
                 Arc::new(new)
@@ -318,7 +315,7 @@ impl Store {
         Ok(self.commit(call.key(), new, last))
     }
 
-    fn only_fewer_finalizers(&self, call: &Call<'_>, old: &Value, new: &Value) -> Result<(), Failure> {
+    fn only_fewer_finalizers(call: &Call<'_>, old: &Value, new: &Value) -> Result<(), Failure> {
         let before = meta::finalizers(old);
         let added: Vec<_> = meta::finalizers(new)
             .into_iter()
