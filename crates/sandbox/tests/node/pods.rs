@@ -55,8 +55,7 @@ async fn an_unknown_image_says_so_and_starts_when_nothing_else_is_wrong() -> Res
 async fn a_container_that_fails_its_liveness_is_restarted_and_keeps_its_last_log() -> Result<()> {
     let bed = Bed::new()?;
     let script = "echo run at `cat /proc/uptime`; while :; do sleep 0.05; done";
-    let probe =
-        json!({ "exec": { "command": ["test", "!", "-f", "dead"] }, "periodSeconds": 1, "failureThreshold": 1 });
+    let probe = json!({ "exec": { "command": ["test", "!", "-f", "dead"] }, "periodSeconds": 1, "failureThreshold": 1 });
     bed.create(with(pod("one", script), &json!({ "livenessProbe": probe })))
         .await?;
     bed.until_ready("one").await?;

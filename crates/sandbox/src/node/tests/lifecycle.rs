@@ -121,10 +121,9 @@ fn id(run: &str) -> ContainerId {
 
 fn one(change: Value) -> Value {
     let mut container = json!({ "name": "a", "image": "i" });
-    container
-        .as_object_mut()
-        .unwrap()
-        .extend(change.as_object().unwrap().clone());
+    if let (Some(container), Value::Object(change)) = (container.as_object_mut(), change) {
+        container.extend(change);
+    }
     json!({ "containers": [container] })
 }
 

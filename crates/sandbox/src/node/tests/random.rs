@@ -7,7 +7,7 @@ use super::lifecycle::{at, seconds};
 use crate::node::{Action, BackOff, ContainerId, Event, Exit, Lifecycle, PodSpec, ProbeKind};
 
 /// What may happen to a pod, by chance.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Chance {
     Wait(i64),
     Exit(usize, i32),
