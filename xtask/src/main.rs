@@ -4,6 +4,7 @@
 //! harder question whether the tests would notice a wrong protocol.
 
 mod checks;
+mod kube;
 mod mutants;
 mod stages;
 mod summary;
@@ -31,6 +32,14 @@ enum Task {
     Test(stages::TestArgs),
     /// Break the protocol code on purpose, one small change at a time, and count what the tests notice
     Mutants(mutants::MutantsArgs),
+    /// A real Kubernetes control plane on this machine
+    #[command(subcommand)]
+    Kube(kube::KubeTask),
+    /// Assert against a cluster what Mainstay relies on of Kubernetes
+    Conformance(kube::ConformanceArgs),
+    /// Measure what has a limit
+    #[command(subcommand)]
+    Bench(kube::BenchTask),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +58,9 @@ fn run(cli: Cli) -> Result<Verdict> {
     match cli.task {
         Task::Test(args) => stages::test(&workspace, &args),
         Task::Mutants(args) => mutants::mutants(&workspace, &args),
+        Task::Kube(task) => kube::kube(&workspace, &task),
+        Task::Conformance(args) => kube::conformance(&workspace, &args),
+        Task::Bench(task) => kube::bench(&workspace, &task),
     }
 }
 

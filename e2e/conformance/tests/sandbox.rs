@@ -1,0 +1,51 @@
+//! The suite against the small Kubernetes: in this process, and over its port.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use conformance::{Login, Report};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use sandbox::kube::Kubernetes;
+
+/// The issue of the suite is breadth: a suite that shrinks is noticed.
+const LEAST: usize = 80;
+
+fn judge(report: &Report) {
+    println!("{} checks, {} assertions", report.checks, report.assertions);
+    assert!(report.failures.is_empty(), "{:#?}", report.failures);
+    assert!(report.assertions >= LEAST, "{}", report.assertions);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_small_kubernetes_does_what_is_relied_upon() {
+    let kubernetes = Kubernetes::new(1);
+    judge(&conformance::run(&kubernetes.client(), None, "").await);
+    kubernetes.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_does_the_same_over_its_port_and_with_tokens() {
+    let kubernetes = Kubernetes::new(2);
+    let listening = kubernetes
+        .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .await
+        .unwrap();
+    let file = Kubeconfig::from_yaml(&listening.kubeconfig()).unwrap();
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .unwrap();
+    config.default_retry = false;
+    let client = Client::try_from(config.clone()).unwrap();
+    let login: Login = Arc::new(move |token| {
+        let mut config = config.clone();
+        config.auth_info = AuthInfo {
+            token: Some(token.to_owned().into()),
+            ..AuthInfo::default()
+        };
+        Client::try_from(config).unwrap()
+    });
+    judge(&conformance::run(&client, Some(&login), "").await);
+    drop((client, login));
+    kubernetes.shutdown().await;
+}
