@@ -2,13 +2,16 @@
 
 use super::Instance;
 use super::error::Error;
-use super::ids::{RegistrationName, Ts};
+use super::ids::{NodeId, RegistrationName, Ts};
 use super::registration::{Mode, Registration, Status};
 use super::rpc::{Answer, Network, Rpc, Store, Transaction};
 
 /// How far the commit in flight is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
+    /// Sent; not everybody has answered. Seen only by who drives a commit in
+    /// single steps: [`Instance::begin`] does not stop here.
+    Voting,
     /// Two-phase: everybody voted yes, nobody has committed.
     Prepared,
     /// One phase: in the own log, SYNC replicas have answered.
@@ -37,6 +40,10 @@ impl<D> InFlight<D> {
         self.two_phase
     }
 
+    pub(super) const fn committed(&self) -> &Transaction<D> {
+        &self.transaction
+    }
+
     pub(super) const fn transaction(&mut self) -> &mut Transaction<D> {
         &mut self.transaction
     }
@@ -44,7 +51,10 @@ impl<D> InFlight<D> {
     /// Whether a process that ends now finds the transaction in its log again.
     /// In one phase the log is complete before anything is sent.
     pub(super) const fn survives(&self) -> bool {
-        !matches!(self.stage, Stage::Prepared)
+        match self.stage {
+            Stage::Voting | Stage::Prepared => !self.two_phase,
+            Stage::Logged | Stage::Committed | Stage::Finalized => true,
+        }
     }
 }
 
@@ -53,8 +63,10 @@ impl<D> InFlight<D> {
 pub enum Reason {
     /// Not `ready` when the commit began.
     NotInSync,
-    /// No answer, or a no vote.
+    /// No connection, or a no vote.
     Rpc,
+    /// Connected, and no answer in time.
+    TimedOut,
     /// Its status is `diverged`.
     Diverged,
 }
@@ -82,6 +94,17 @@ pub enum Begun {
     Aborted(Vec<Failure>),
 }
 
+/// A request that is to be sent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Call<S: Store> {
+    /// Which registration it belongs to.
+    pub name: RegistrationName,
+    /// To whom.
+    pub peer: NodeId,
+    /// What.
+    pub rpc: Rpc<S>,
+}
+
 /// The answer to the client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[must_use]
@@ -96,6 +119,25 @@ pub struct Acknowledged {
 impl<S: Store> Instance<S> {
     /// First step: opens the streams, sends the transaction, collects votes.
     pub fn begin(&mut self, delta: S::Delta, net: &mut impl Network<S>) -> Result<Begun, Error> {
+        for Call { name, peer: _, rpc } in self.open_commit(delta)? {
+            let vote = if self.entry(name)?.prepare(rpc, net) {
+                Ok(())
+            } else {
+                Err(Reason::Rpc)
+            };
+            self.vote(name, vote)?;
+        }
+        let (begun, calls) = self.close_votes()?;
+        for Call { name: _, peer, rpc } in calls {
+            // A lost message is as good: the next prepare replaces it.
+            net.call(peer, rpc);
+        }
+        Ok(begun)
+    }
+
+    /// The first part of [`Instance::begin`], for who cannot wait inside a
+    /// call: opens the streams and says what is to be sent.
+    pub fn open_commit(&mut self, delta: S::Delta) -> Result<Vec<Call<S>>, Error> {
         self.require_main()?;
         if self.in_flight.is_some() {
             return Err(Error::Busy);
@@ -112,20 +154,85 @@ impl<S: Store> Instance<S> {
         };
         let strict = |entry: &Registration<S>| entry.attached && entry.mode == Mode::StrictSync;
         let two_phase = self.registrations.iter().any(strict);
-        let mut failures = self.open_streams(two_phase);
-        self.send(&transaction, two_phase, &mut failures, net);
-        if two_phase && !failures.is_empty() {
-            self.abort(ts, net);
-            return Ok(Begun::Aborted(failures));
-        }
-        let stage = if two_phase { Stage::Prepared } else { Stage::Logged };
+        let failures = self.open_streams(two_phase);
+        let calls = self.prepares(&transaction, two_phase);
         self.in_flight = Some(InFlight {
-            stage,
+            stage: Stage::Voting,
             two_phase,
             transaction,
             failures,
         });
-        Ok(if two_phase { Begun::Prepared } else { Begun::Local })
+        Ok(calls)
+    }
+
+    /// The answer to one of the requests of [`Instance::open_commit`].
+    pub fn vote(&mut self, name: RegistrationName, vote: Result<(), Reason>) -> Result<(), Error> {
+        let position_from_vote = self.profile.position_from_vote();
+        let commit = at_stage(&mut self.in_flight, |commit| commit.stage == Stage::Voting)?;
+        let entry = self
+            .registrations
+            .iter_mut()
+            .find(|entry| entry.name == name && entry.open)
+            .ok_or(Error::UnknownName)?;
+        if let Err(reason) = vote {
+            entry.open = false;
+            entry.status = Status::Invalid;
+            commit.failures.push(Failure {
+                name,
+                mode: entry.mode,
+                reason,
+            });
+            return Ok(());
+        }
+        if !commit.two_phase || position_from_vote {
+            entry.ts = commit.transaction.ts;
+        }
+        if !commit.two_phase {
+            entry.settle();
+        }
+        Ok(())
+    }
+
+    /// The last part of [`Instance::begin`]: everybody who was asked has
+    /// answered. What is to be sent now needs no answer.
+    pub fn close_votes(&mut self) -> Result<(Begun, Vec<Call<S>>), Error> {
+        let commit = at_stage(&mut self.in_flight, |commit| commit.stage == Stage::Voting)?;
+        if !commit.two_phase {
+            commit.stage = Stage::Logged;
+            return Ok((Begun::Local, Vec::new()));
+        }
+        if commit.failures.is_empty() {
+            commit.stage = Stage::Prepared;
+            return Ok((Begun::Prepared, Vec::new()));
+        }
+        let (failures, ts) = (std::mem::take(&mut commit.failures), commit.transaction.ts);
+        self.in_flight = None;
+        Ok((Begun::Aborted(failures), self.abort(ts)))
+    }
+
+    /// What [`Instance::finalize`] is going to send.
+    pub fn finalize_calls(&self) -> Vec<Call<S>> {
+        let Some(commit) = self
+            .in_flight
+            .as_ref()
+            .filter(|commit| commit.two_phase && commit.stage == Stage::Committed)
+        else {
+            return Vec::new();
+        };
+        let (main, ts) = (self.main, commit.transaction.ts);
+        self.registrations
+            .iter()
+            .filter(|entry| entry.open && entry.mode == Mode::StrictSync)
+            .map(|entry| Call {
+                name: entry.name,
+                peer: entry.peer,
+                rpc: Rpc::Finalize {
+                    main,
+                    ts,
+                    commit: true,
+                },
+            })
+            .collect()
     }
 
     /// Second step: the transaction is in MAIN's data.
@@ -191,7 +298,7 @@ impl<S: Store> Instance<S> {
         at_stage(&mut self.in_flight, |commit| match commit.stage {
             Stage::Finalized => true,
             Stage::Committed => !commit.two_phase,
-            Stage::Prepared | Stage::Logged => false,
+            Stage::Voting | Stage::Prepared | Stage::Logged => false,
         })?;
         let InFlight {
             stage: _,
@@ -202,6 +309,37 @@ impl<S: Store> Instance<S> {
         Ok(Acknowledged {
             ts: transaction.ts,
             unconfirmed: failures,
+        })
+    }
+
+    /// A commit without a log: nobody is told, now or later.
+    pub fn commit_alone(&mut self, delta: &S::Delta) -> Result<Ts, Error> {
+        self.require_main()?;
+        if self.in_flight.is_some() {
+            return Err(Error::Busy);
+        }
+        let ts = self.clock;
+        self.clock = ts.next();
+        self.store.apply(delta);
+        self.lineage.append(self.writer, ts);
+        Ok(ts)
+    }
+
+    /// What [`Instance::deliver_async`] is going to send.
+    pub fn queued_for(&self, name: RegistrationName) -> Option<Call<S>> {
+        let (main, db) = (self.main, self.db);
+        let entry = self.registration(name)?;
+        let transaction = entry.queued.as_deref()?.clone();
+        let rpc = Rpc::Prepare {
+            main,
+            db,
+            transaction,
+            two_phase: false,
+        };
+        Some(Call {
+            name,
+            peer: entry.peer,
+            rpc,
         })
     }
 
@@ -264,69 +402,54 @@ impl<S: Store> Instance<S> {
         failures
     }
 
-    fn send(
-        &mut self,
-        transaction: &Transaction<S::Delta>,
-        two_phase: bool,
-        failures: &mut Vec<Failure>,
-        net: &mut impl Network<S>,
-    ) {
-        let (main, db, position_from_vote) = (self.main, self.db, self.profile.position_from_vote());
+    /// What the replicas with an open stream are sent before the commit.
+    fn prepares(&mut self, transaction: &Transaction<S::Delta>, two_phase: bool) -> Vec<Call<S>> {
+        let (main, db) = (self.main, self.db);
+        let mut calls = Vec::new();
         for entry in self.registrations.iter_mut().filter(|entry| entry.open) {
             match (entry.mode, two_phase) {
                 // ASYNC gets it after the commit, SYNC not at all.
-                (Mode::Async | Mode::Sync, true) => continue,
+                (Mode::Async | Mode::Sync, true) => {}
                 (Mode::Async, false) => {
                     entry.open = false;
                     entry.queued = Some(Box::new(transaction.clone()));
-                    continue;
                 }
-                (Mode::Sync, false) | (Mode::StrictSync, _) => {}
-            }
-            let rpc = Rpc::Prepare {
-                main,
-                db,
-                transaction: transaction.clone(),
-                two_phase,
-            };
-            if !entry.prepare(rpc, net) {
-                entry.open = false;
-                entry.status = Status::Invalid;
-                failures.push(Failure {
+                (Mode::Sync, false) | (Mode::StrictSync, _) => calls.push(Call {
                     name: entry.name,
-                    mode: entry.mode,
-                    reason: Reason::Rpc,
-                });
-                continue;
-            }
-            if !two_phase || position_from_vote {
-                entry.ts = transaction.ts;
-            }
-            if !two_phase {
-                entry.settle();
+                    peer: entry.peer,
+                    rpc: Rpc::Prepare {
+                        main,
+                        db,
+                        transaction: transaction.clone(),
+                        two_phase,
+                    },
+                }),
             }
         }
+        calls
     }
 
     /// Those that voted yes are told. ASYNC and SYNC replicas whose stream was
     /// opened stay `replicating`: the next write finds them so and skips them.
-    fn abort(&mut self, ts: Ts, net: &mut impl Network<S>) {
+    fn abort(&mut self, ts: Ts) -> Vec<Call<S>> {
         let main = self.main;
+        let mut calls = Vec::new();
         for entry in self.registrations.iter_mut().filter(|entry| entry.open) {
             entry.open = false;
             if entry.mode == Mode::StrictSync {
-                // A lost message is as good: the next prepare replaces it.
-                net.call(
-                    entry.peer,
-                    Rpc::Finalize {
+                calls.push(Call {
+                    name: entry.name,
+                    peer: entry.peer,
+                    rpc: Rpc::Finalize {
                         main,
                         ts,
                         commit: false,
                     },
-                );
+                });
                 entry.settle();
             }
         }
+        calls
     }
 }
 

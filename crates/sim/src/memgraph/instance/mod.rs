@@ -23,8 +23,8 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use commit::{Acknowledged, Begun, Failure, Reason, Stage};
-pub use disk::{Restart, Stop};
+pub use commit::{Acknowledged, Begun, Call, Failure, Reason, Stage};
+pub use disk::{Found, Listed, Restart, Stop};
 pub use error::Error;
 pub use health::Pinged;
 pub use ids::{DatabaseId, EpochId, IdVisitor, MainId, NodeId, RegistrationName, Ts};
@@ -125,6 +125,11 @@ impl<S: Store> Instance<S> {
     /// The commit in flight, if there is one.
     pub fn stage(&self) -> Option<Stage> {
         self.in_flight.as_ref().map(InFlight::stage)
+    }
+
+    /// What is being committed.
+    pub fn transaction_in_flight(&self) -> Option<&Transaction<S::Delta>> {
+        self.in_flight.as_ref().map(InFlight::committed)
     }
 
     /// Is a two-phase commit in flight?

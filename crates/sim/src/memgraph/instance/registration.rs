@@ -1,10 +1,11 @@
 //! A MAIN's list of replicas.
 
+use serde::{Deserialize, Serialize};
 use super::ids::{NodeId, RegistrationName, Ts};
 use super::rpc::{Answer, Network, Rpc, Store, Transaction};
 
 /// How a MAIN waits for a replica.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Mode {
     /// Never.
     Async,

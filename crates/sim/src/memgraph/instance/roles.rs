@@ -1,12 +1,13 @@
 //! Promotion and demotion.
 
+use serde::{Deserialize, Serialize};
 use super::Instance;
 use super::error::Error;
 use super::ids::{EpochId, MainId};
 use super::rpc::Store;
 
 /// The role of an instance.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Takes writes.
     Main,

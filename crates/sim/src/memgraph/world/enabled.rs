@@ -126,6 +126,8 @@ impl State {
     /// The next step of a client's commit on this pod.
     pub fn commit_action(&self, n: u8) -> Option<Action> {
         match self.stage(n)? {
+            // Votes are collected within one action.
+            Stage::Voting => None,
             Stage::Prepared | Stage::Logged => Some(Action::CommitLocally(n)),
             // One phase is over with the local commit; two phases are told to the replicas first.
             Stage::Committed if !self.two_phase(n) => Some(Action::Acknowledge(n)),

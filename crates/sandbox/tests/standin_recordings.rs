@@ -1,0 +1,105 @@
+//! What real servers answered, asked again of the stand-in. The exceptions are
+//! the table in `docs/stand-ins.md`, and each of them must be needed.
+
+// Everything here is a test, also what is not marked as one.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod replay;
+
+use replay::{Difference, play};
+use sandbox::standin::memgraph::process::Program;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Real times are multiplied by this. Much less, and a busy machine decides what is seen.
+const SCALE: f64 = 0.2;
+/// So many at once: they mostly wait.
+const AT_ONCE: usize = 6;
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// `3.6/05_divergence:34` for every step that the table excuses.
+fn excused() -> BTreeSet<String> {
+    let page = std::fs::read_to_string(here().join("../../docs/stand-ins.md")).expect("the page");
+    let table = page
+        .split("<!-- exceptions -->")
+        .nth(1)
+        .expect("a table between two marks");
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
+    assert!(rows.len() < 10, "{} exceptions are too many", rows.len());
+    rows.iter()
+        .filter_map(|row| row.split('|').nth(1))
+        .flat_map(|cell| cell.split(','))
+        .map(|place| place.trim().trim_matches('`').to_owned())
+        .collect()
+}
+
+/// Every recording, or those whose name contains `MAINSTAY_RECORDING`.
+fn recordings() -> Vec<(String, String, PathBuf)> {
+    let wanted = std::env::var("MAINSTAY_RECORDING").unwrap_or_default();
+    let mut all = Vec::new();
+    for version in ["3.6", "3.12"] {
+        let folder = here().join("tests/recordings").join(version);
+        for entry in std::fs::read_dir(folder).expect("recordings") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            if format!("{version}/{name}").contains(&wanted) {
+                all.push((version.to_owned(), name, path));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stand_ins_answer_what_real_servers_answered() {
+    let gate = Arc::new(Semaphore::new(AT_ONCE));
+    let folder = std::env::temp_dir().join(format!("mainstay-recordings-{}", std::process::id()));
+    let mut playing = JoinSet::new();
+    let all = recordings();
+    let complete = std::env::var("MAINSTAY_RECORDING").is_err();
+    for (network, (version, name, path)) in (1_u8..).zip(all) {
+        let (gate, folder) = (Arc::clone(&gate), folder.join(&version).join(&name));
+        playing.spawn(async move {
+            let _turn = gate.acquire().await.expect("a turn");
+            let recording = std::fs::read_to_string(path).expect("a recording");
+            let program = Program {
+                path: env!("CARGO_BIN_EXE_standin").into(),
+                before: vec!["memgraph".to_owned()],
+                stand_in: true,
+            };
+            let differences = play(program, &version, &recording, network, &folder, SCALE).await;
+            (format!("{version}/{name}"), differences)
+        });
+    }
+    let mut excused = excused();
+    let mut report = Vec::new();
+    for (place, differences) in playing.join_all().await {
+        for Difference { step, what, how } in differences {
+            if !excused.remove(&format!("{place}:{step}")) {
+                report.push(format!("{place}:{step}: {what}\n          {how}"));
+            }
+        }
+    }
+    if report.is_empty() {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    report.sort();
+    assert!(
+        report.is_empty(),
+        "{} differences; logs in {}\n{}",
+        report.len(),
+        folder.display(),
+        report.join("\n")
+    );
+    assert!(
+        !complete || excused.is_empty(),
+        "these exceptions are not needed any more: {excused:?}"
+    );
+}
