@@ -4,6 +4,7 @@
 //! harder question whether the tests would notice a wrong protocol.
 
 mod checks;
+mod conformance;
 mod mutants;
 mod stages;
 mod summary;
@@ -31,6 +32,8 @@ enum Task {
     Test(stages::TestArgs),
     /// Break the protocol code on purpose, one small change at a time, and count what the tests notice
     Mutants(mutants::MutantsArgs),
+    /// Ask the stand-in, or a real server, for everything that the operator relies on
+    MemgraphConformance(conformance::ConformanceArgs),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,7 @@ fn run(cli: Cli) -> Result<Verdict> {
     match cli.task {
         Task::Test(args) => stages::test(&workspace, &args),
         Task::Mutants(args) => mutants::mutants(&workspace, &args),
+        Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),
     }
 }
 

@@ -89,7 +89,7 @@ pub async fn play(
         let ends = step.t + step.d;
         // What ended after the next thing began ran beside it.
         if let Deed::Ask { query, params, see } = &step.deed
-            && ends > next + 40
+            && ends > next.saturating_add(40)
         {
             let answer = tokio::spawn(stage.asking(&step.node, query, params));
             running.push(Running {

@@ -14,6 +14,7 @@ mod clock;
 mod command;
 mod commit;
 mod config;
+pub mod conformance;
 mod disk;
 mod explain;
 mod faults;
