@@ -24,6 +24,7 @@ LEFT_OUT = {
     "21_drop_async_race",  # a race that was counted
 }
 VERSIONS = {"memgraph-3.6.2": "3.6", "memgraph-3.12.0": "3.12"}
+FRESH = ("unrelated disk", "MAIN without WAL")
 SIZE = re.compile(r"^[\d.]+(B|KiB|MiB|GiB)$")
 
 
@@ -69,7 +70,7 @@ def summary_of(summary):
 
 def seen_in(step, query):
     if step.get("outcome") == "connection error":
-        return {"lost": True}
+        return {"lost": "timeout" if "Timeout" in step["error"] else "closed"}
     if step.get("failure"):
         failure = step["failure"]
         return {"code": failure["code"], "message": failure["message"], "on": failure["on"]}
@@ -134,6 +135,12 @@ def control(step, scenario):
     if what == "login":
         logon = step["reply"].get("LOGON") or step["reply"]["HELLO"]
         return {"do": "login", "auth": step["auth"], "see": logon[0]}
+    if what.startswith("earliest write after start"):
+        return {"do": "load", "count": 0, "earliest": True}
+    if what == "what the writer saw":
+        counts = step["counts"]
+        pairs = counts.items() if isinstance(counts, dict) else ((key[0], n) for key, n in counts)
+        return {"do": "writer", "count": sum(n for key, n in pairs if key.startswith("success"))}
     if what == "poll gave up":
         return {"do": "gave_up", "after": step["after_s"]}
     if what == "transaction opened and left open":
@@ -143,10 +150,41 @@ def control(step, scenario):
     return None
 
 
+ACKNOWLEDGED = {
+    "columns": [],
+    "rows": [],
+    "type": "w",
+    "stats": {"labels-added": 1, "nodes-created": 1},
+}
+DEMOTE = "SET REPLICATION ROLE TO REPLICA WITH PORT 10000"
+
+
+def written(steps, writer):
+    """What a writer wrote until its MAIN was demoted, before the demotion.
+
+    How often the demotion had to be tried under load is chance: only the last is kept.
+    """
+    tried = [i for i, s in enumerate(steps) if s.get("query") == DEMOTE and s["node"] == writer["node"]]
+    refused = [i for i in tried if "message" in steps[i]["see"]]
+    first = min(refused + tried[-1:])
+    load = dict(steps[first], do="load", count=writer["count"], d=0)
+    load = {key: load[key] for key in ("n", "t", "d", "do", "count", "node")}
+    kept = [s for i, s in enumerate(steps) if i not in refused]
+    at = next(i for i, s in enumerate(kept) if s is steps[tried[-1]])
+    return kept[:at] + [load] + kept[at:]
+
+
 def distil(path, scenario):
     steps = []
+    fresh = False
     for line in path.read_text().splitlines():
         step = json.loads(line)
+        # These begin with empty disks, which the recorder did not note.
+        if set(step) <= {"scenario", "step", "t", "note"} and "note" in step:
+            fresh = scenario == "10_open_points" and step["note"].startswith(FRESH)
+        if fresh and step.get("control") == "start":
+            at = round(step["t"] * 1000)
+            steps.append(dict(n=step["step"], t=at, d=0, do="wipe", folders=["."], node=step["node"]))
         end = round(step["t"] * 1000)
         took = round(step.get("elapsed_ms", 0)) if "via" in step or "poll_ms" in step else 0
         out = None
@@ -165,6 +203,12 @@ def distil(path, scenario):
             continue
         if "node" in step:
             out.setdefault("node", step["node"])
+        if out.pop("earliest", False):
+            query = "CREATE (:W {id: 3})"
+            out = {"do": "ask", "query": query, "node": step["node"], "see": ACKNOWLEDGED}
+        if out["do"] == "writer":
+            steps = written(steps, out)
+            continue
         steps.append(dict(n=step["step"], t=max(0, end - took), d=took, **out))
     return merge_polls(proxied(saved(steps), scenario))
 
@@ -211,7 +255,21 @@ def merge_polls(steps):
             out[-1] = dict(last, polled=round(step["after"] * 1000), held=True)
         elif step["do"] != "gave_up":
             out.append(step)
-    return sorted(out, key=lambda step: step["t"])
+    return in_order(out)
+
+
+def in_order(steps):
+    """Steps were noted when they ended. Only those that took long began before what was noted earlier."""
+    out = []
+    for step in steps:
+        at = len(out)
+        if step["d"] > 100:
+            while at > 0 and out[at - 1]["t"] > step["t"]:
+                at -= 1
+        if at > 0:
+            step["t"] = max(step["t"], out[at - 1]["t"])
+        out.insert(at, step)
+    return out
 
 
 def main():

@@ -35,7 +35,8 @@ struct Stage {
     scale: f64,
     processes: BTreeMap<String, Process>,
     sessions: BTreeMap<String, Client>,
-    credentials: BTreeMap<String, Auth<'static>>,
+    /// Everybody who was ever created, and nobody.
+    credentials: Vec<Auth<'static>>,
     uuids: Uuids,
     differences: Vec<Difference>,
 }
@@ -74,7 +75,7 @@ pub async fn play(
         scale,
         processes: BTreeMap::new(),
         sessions: BTreeMap::new(),
-        credentials: BTreeMap::new(),
+        credentials: vec![Auth::None],
         uuids: Uuids::default(),
         differences: Vec::new(),
     };
@@ -89,9 +90,9 @@ pub async fn play(
         let ends = step.t + step.d;
         // What ended after the next thing began ran beside it.
         if let Deed::Ask { query, params, see } = &step.deed
-            && ends > next.saturating_add(40)
+            && (ends > next.saturating_add(40) || see.get("lost").is_some_and(|how| how == "closed"))
         {
-            let answer = tokio::spawn(stage.asking(&step.node, query, params));
+            let answer = tokio::spawn(stage.asking(&step.node, query, params, PATIENCE * 3));
             running.push(Running {
                 step: step.n,
                 what: step.describe(),
@@ -155,6 +156,9 @@ impl Stage {
             std::fs::write(&file, init).expect("an init file");
             flags.push(format!("--init-file={}", file.display()));
         }
+        if let (Some(user), Some(password)) = (env.get("MEMGRAPH_USER"), env.get("MEMGRAPH_PASSWORD")) {
+            self.credentials.push(Auth::basic(user.clone(), password.clone()));
+        }
         let number: u16 = node.trim_start_matches('n').parse().expect("n1, n2 or n3");
         let place = Place {
             host,
@@ -174,9 +178,10 @@ impl Stage {
         node: &str,
         query: &str,
         params: &BTreeMap<String, Json>,
+        patience: Duration,
     ) -> impl Future<Output = Json> + Send + 'static {
         let address = std::net::SocketAddr::new(self.host(node), 7687);
-        let auth = self.credentials.get(node).cloned().unwrap_or(Auth::None);
+        let credentials = self.credentials.clone();
         let mut run = Run::new(query.to_owned());
         for (key, value) in params {
             run = run.with(key.clone(), scalar(value));
@@ -184,13 +189,15 @@ impl Stage {
         let query = query.to_owned();
         async move {
             let asked = async {
-                let mut client = Client::connect(address, auth).await?;
+                let mut client = connect(address, &credentials).await?;
+                client.patience = patience;
                 client.run(&run).await
             };
             match asked.await {
                 Ok(outcome) => seen(&query, &outcome),
                 Err(ClientError::Login(failure)) => refused(&failure, "LOGON"),
-                Err(_) => json!({ "lost": true }),
+                Err(ClientError::TimedOut(_)) => json!({ "lost": "timeout" }),
+                Err(_) => json!({ "lost": "closed" }),
             }
         }
     }
@@ -242,9 +249,24 @@ impl Stage {
                 self.inject(node, &Fault::Heal);
                 None
             }
+            Deed::Load { count } => {
+                let mut client = self.session(node).await;
+                for id in 0..*count {
+                    client.query(&format!("CREATE (:L {{id: {id}}})")).await.expect("a write");
+                }
+                None
+            }
             Deed::FirstRole { see } => self.first_role(node, see.as_deref()).await,
             Deed::Login { auth, see } => self.login(node, auth, see).await,
-            Deed::Ask { query, params, see } => self.ask(node, query, params, see).await,
+            Deed::Ask { query, params, see } => {
+                let late = see.get("lost").is_some_and(|how| how == "timeout");
+                let patience = if late {
+                    Duration::from_millis(step.d).mul_f64(self.scale)
+                } else {
+                    PATIENCE * 3
+                };
+                self.ask(node, query, params, see, patience).await
+            }
             Deed::Poll {
                 query,
                 see,
@@ -313,7 +335,7 @@ impl Stage {
         if opened.is_err() {
             return see.map(|role| format!("recorded {role}, seen {opened:?}"));
         }
-        let answer = self.asking(node, "SHOW REPLICATION ROLE", &BTreeMap::new()).await;
+        let answer = self.asking(node, "SHOW REPLICATION ROLE", &BTreeMap::new(), PATIENCE).await;
         let role = answer.pointer("/rows/0/0").and_then(Json::as_str);
         (role != see).then(|| format!("recorded {see:?}, seen {role:?}"))
     }
@@ -325,14 +347,11 @@ impl Stage {
             _ => Auth::None,
         };
         let address = std::net::SocketAddr::new(self.host(node), 7687);
-        let answer = match Client::connect(address, auth.clone()).await {
+        let answer = match Client::connect(address, auth).await {
             Ok(_) => "SUCCESS".to_owned(),
             Err(ClientError::Login(_)) => "FAILURE".to_owned(),
             Err(error) => error.to_string(),
         };
-        if answer == "SUCCESS" {
-            self.credentials.insert(node.to_owned(), auth);
-        }
         (answer != see).then(|| format!("recorded {see}, seen {answer}"))
     }
 
@@ -349,12 +368,16 @@ impl Stage {
         query: &str,
         params: &BTreeMap<String, Json>,
         see: &Json,
+        patience: Duration,
     ) -> Option<String> {
         self.reachable(node).await;
+        if let Some(user) = created(query) {
+            self.credentials.push(user);
+        }
         let deadline = Instant::now() + Duration::from_secs(4).mul_f64(self.scale.max(0.5));
         let changes = !(query.starts_with("SHOW") || query.starts_with("MATCH") || query.starts_with("RETURN"));
         loop {
-            let answer = self.asking(node, query, params).await;
+            let answer = self.asking(node, query, params, patience).await;
             let how = difference(&mut self.uuids, see, &answer);
             // Looking again is free, and somebody else may not be as far as he was.
             if how.is_none() || changes || Instant::now() > deadline {
@@ -372,7 +395,7 @@ impl Stage {
         }
         let deadline = Instant::now() + recorded + Duration::from_secs(6);
         loop {
-            let answer = self.asking(node, query, &BTreeMap::new()).await;
+            let answer = self.asking(node, query, &BTreeMap::new(), PATIENCE).await;
             let how = difference(&mut self.uuids, see, &answer);
             if how.is_none() || Instant::now() > deadline {
                 return how;
@@ -383,8 +406,7 @@ impl Stage {
 
     async fn session(&self, node: &str) -> Client {
         let address = std::net::SocketAddr::new(self.host(node), 7687);
-        let auth = self.credentials.get(node).cloned().unwrap_or(Auth::None);
-        Client::connect(address, auth).await.expect("a connection")
+        connect(address, &self.credentials).await.expect("a connection")
     }
 
     async fn transaction(&mut self, node: &str, replies: &[(String, Json)]) -> Option<String> {
@@ -420,6 +442,27 @@ impl Stage {
         let answer = message(client.commit().await);
         difference(&mut self.uuids, see, &answer)
     }
+}
+
+/// Logs in as whoever is let in.
+async fn connect(
+    address: std::net::SocketAddr,
+    credentials: &[Auth<'static>],
+) -> Result<Client, ClientError> {
+    let mut last = None;
+    for auth in credentials {
+        match Client::connect(address, auth.clone()).await {
+            Err(error @ ClientError::Login(_)) => last = Some(error),
+            other => return other,
+        }
+    }
+    Err(last.expect("at least nobody"))
+}
+
+/// The user that a query creates.
+fn created(query: &str) -> Option<Auth<'static>> {
+    let (name, password) = query.strip_prefix("CREATE USER ")?.split_once(" IDENTIFIED BY ")?;
+    Some(Auth::basic(name.to_owned(), password.trim_matches('\'').to_owned()))
 }
 
 fn message(message: Result<Message, ClientError>) -> Json {

@@ -46,6 +46,10 @@ pub(super) enum Deed {
         rpc: String,
     },
     Mend,
+    /// So many writes.
+    Load {
+        count: u32,
+    },
     FirstRole {
         see: Option<String>,
     },

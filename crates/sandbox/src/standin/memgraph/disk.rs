@@ -187,7 +187,7 @@ impl Disk {
         let path = self.folder.join("snapshots").join(format!(
             "{}_timestamp_{}",
             now.for_file(),
-            snapshot.ldt.0 * 2
+            snapshot.ldt.0
         ));
         let file = SnapshotFile {
             snapshot: snapshot.clone(),
@@ -224,7 +224,7 @@ impl Disk {
                 .len();
             rows.push(SnapshotRow {
                 path,
-                ts: i64::from(snapshot.ldt.0) * 2,
+                ts: i64::from(snapshot.ldt.0),
                 created,
                 size,
             });

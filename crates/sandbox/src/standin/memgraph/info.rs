@@ -119,10 +119,9 @@ fn replicas(core: &Core) -> Result<Rows, Failure<'static>> {
                     Status::Invalid => "invalid",
                     Status::Diverged => "diverged",
                 };
-                // A real server moves by two or three per commit.
                 let database = [
-                    (Cow::Borrowed("ts"), Value::Int(i64::from(info.ts.0) * 2)),
-                    (Cow::Borrowed("behind"), Value::Int(info.behind * 2)),
+                    (Cow::Borrowed("ts"), Value::Int(i64::from(info.ts.0))),
+                    (Cow::Borrowed("behind"), Value::Int(info.behind)),
                     (Cow::Borrowed("status"), Value::from(status)),
                 ];
                 (Cow::Borrowed("memgraph"), Value::Dict(database.into()))

@@ -5,7 +5,7 @@ use super::address::Address;
 use super::faults::{Effect, RpcKind};
 use super::node::Node;
 use super::wire::{self, Request};
-use sim::memgraph::instance::Answer;
+use sim::memgraph::instance::{Answer, Rpc};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,7 +64,9 @@ impl Node {
             Some(Effect::Swallow) => {
                 sleep(self.swallowed(kind, limit, connection.is_some())).await;
                 *connection = None;
-                return Err(Lost::TimedOut);
+                // A partition is a broken connection to a real server; only a
+                // peer whose kernel still takes the bytes is late.
+                return Err(Lost::Broken);
             }
             Some(Effect::Delay(ms)) => sleep(Duration::from_millis(ms)).await,
             Some(Effect::DropAnswer) => {
@@ -99,6 +101,12 @@ impl Node {
         }
         let stream = connection.as_mut().ok_or(Lost::Broken)?;
         let exchange = async {
+            if matches!(request, Rpc::Prepare { .. }) {
+                // A transaction is streamed to somebody who listens: one who
+                // sleeps must not find it later in his kernel's buffers.
+                wire::send(stream, &Request::Ping).await?;
+                wire::receive::<Answer>(stream).await?;
+            }
             wire::send(stream, request).await?;
             io::Result::Ok(wire::receive::<Answer>(stream).await?)
         };

@@ -41,6 +41,8 @@ pub(super) struct Node {
     /// Over role and list of replicas: a commit holds it shared, and so long
     /// nobody can change either.
     pub(super) state: tokio::sync::RwLock<()>,
+    /// As a replica: one request at a time, in releases that work so.
+    pub(super) applying: tokio::sync::Mutex<()>,
     pub(super) faults: Faults,
     pub(super) links: Links,
     /// Something waits to be delivered to an ASYNC replica, or to be recovered.
@@ -102,6 +104,7 @@ impl Node {
             core: Mutex::new(core),
             engine: tokio::sync::Mutex::new(()),
             state: tokio::sync::RwLock::new(()),
+            applying: tokio::sync::Mutex::new(()),
             faults: Faults::default(),
             links: Links::default(),
             work: Notify::new(),

@@ -119,12 +119,12 @@ impl Client {
         let refuse = |text: &str| Err(Failure::client(text.to_owned()));
         match query {
             Query::Administration(what) if in_transaction && what.is_replication() => {
-                refuse(&texts::not_in_transaction("Managing replication is"))
+                refuse(&texts::not_in_transaction(self.node.config.profile, "Managing replication is"))
             }
             Query::Administration(Administration::User(_)) if replica => refuse(texts::USERS_ON_REPLICA),
             Query::Definition(_) if replica => refuse(texts::WRITE_ON_REPLICA),
             Query::Definition(_) if in_transaction => {
-                refuse(&texts::not_in_transaction("Index manipulation"))
+                refuse(&texts::not_in_transaction(self.node.config.profile, "Index manipulation"))
             }
             Query::Cypher(cypher) if replica && cypher.writes() => refuse(texts::WRITE_ON_REPLICA),
             Query::Cypher(cypher) => match &self.transaction {
@@ -299,8 +299,8 @@ fn known_database(extra: &Extra<'_>) -> Result<(), Failure<'static>> {
     }
 }
 
-/// Everything that is not about data. Also what an init file may contain.
-pub(super) async fn administer(
+/// Everything that is not about data.
+async fn administer(
     node: &Arc<Node>,
     what: Administration,
 ) -> Result<(Vec<Vec<OwnedValue>>, Summary), Failure<'static>> {

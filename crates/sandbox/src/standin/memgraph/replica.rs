@@ -5,7 +5,7 @@ use super::faults::CrashPoint;
 use super::graph::Change;
 use super::node::{Core, Node};
 use super::wire::{self, Request};
-use sim::memgraph::instance::{Answer, DatabaseId, MainId, Rpc, Snapshot, Ts};
+use sim::memgraph::instance::{Answer, DatabaseId, MainId, Profile, Rpc, Snapshot, Ts};
 use std::sync::Weak;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -55,9 +55,18 @@ async fn connection(node: Weak<Node>, mut stream: TcpStream) {
 
 impl Node {
     async fn answer(&self, request: Request) -> Answer {
-        if let Rpc::Prepare { transaction, .. } = &request
-            && transaction.delta.iter().any(Change::is_definition)
-        {
+        let definition = matches!(&request, Rpc::Prepare { transaction, .. }
+            if transaction.delta.iter().any(Change::is_definition));
+        // Older releases answer nothing at all meanwhile, not even a ping.
+        let _applying = match self.config.profile {
+            Profile::V3_6 | Profile::V3_9 => Some(self.applying.lock().await),
+            Profile::V3_12 | Profile::Next => None,
+        };
+        if definition {
+            let _engine = match self.config.profile {
+                Profile::V3_6 | Profile::V3_9 => Some(self.engine.lock().await),
+                Profile::V3_12 | Profile::Next => None,
+            };
             self.wait_for_readers().await;
         }
         let (answer, written) = self.core().serve(request);

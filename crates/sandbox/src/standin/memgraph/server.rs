@@ -6,8 +6,7 @@ use super::disk::DiskError;
 use super::faults::Fault;
 use super::health;
 use super::node::{Ending, Node};
-use super::perform::{self};
-use super::query::{Query, parse};
+use super::perform::Client;
 use super::session;
 use bolt::message::Run;
 use sim::memgraph::instance::{Registration, Role};
@@ -137,12 +136,7 @@ impl Server {
     }
 
     async fn run(&self, line: &str) -> Result<(), String> {
-        let query = parse(line, self.node.config.profile).map_err(|error| error.to_string())?;
-        if let Query::Administration(what) = query {
-            let done = perform::administer(&self.node, what).await;
-            return done.map(drop).map_err(|failure| failure.to_string());
-        }
-        let mut client = perform::Client::new(&self.node);
+        let mut client = Client::new(&self.node);
         let prepared = client.prepare(&Run::new(line), false);
         prepared.map_err(|failure| failure.to_string())?;
         let page = client.fetch(bolt::message::Amount::All).await;

@@ -145,13 +145,17 @@ const fn reason_text(reason: Reason, several: bool) -> &'static str {
     }
 }
 
-/// Said by several commands in an explicit transaction. The missing blank is the real server's.
-pub(super) fn not_in_transaction(what: &str) -> String {
+/// Said by several commands in an explicit transaction. The misspellings are the real servers'.
+pub(super) fn not_in_transaction(profile: Profile, what: &str) -> String {
+    let (known, query) = match profile {
+        Profile::V3_6 | Profile::V3_9 => ("knwon", "particular query"),
+        Profile::V3_12 | Profile::Next => ("known", "particularquery"),
+    };
     format!(
         "{what} not allowed in multicommand transactions. A multicommand transaction, also known as an \
          explicit transaction, groups multiple commands into a single atomic operation. Instead, please use \
-         an implicit transaction, also known as an auto committing transaction, in order to execute this \
-         particularquery. For more details, visit https://memgraph.com/docs"
+         an implicit transaction, also {known} as an auto committing transaction, in order to execute this \
+         {query}. For more details, visit https://memgraph.com/docs"
     )
 }
 

@@ -60,6 +60,7 @@ impl Transaction {
         self.state.get_or_insert_with(|| {
             let mut core = node.core();
             core.open_transactions += 1;
+            core.model.take_timestamp();
             let seen = core.model.store().clone();
             State {
                 content: Arc::clone(&seen.0),

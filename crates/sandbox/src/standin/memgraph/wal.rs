@@ -282,7 +282,7 @@ fn close(path: &Path) -> Result<(), DiskError> {
     let (Some(first), Some(last)) = (stamps.first(), stamps.last()) else {
         return fs::remove_file(path).map_err(error);
     };
-    let closed = format!("{stamp}_from_{}_to_{}", first.0 * 2, last.0 * 2);
+    let closed = format!("{stamp}_from_{}_to_{}", first.0, last.0);
     // What is being cut off must not come back when the file is read again.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let file = OpenOptions::new().write(true).open(path).map_err(error)?;

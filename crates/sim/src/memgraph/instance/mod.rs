@@ -170,6 +170,14 @@ impl<S: Store> Instance<S> {
         }))
     }
 
+    /// A storage transaction begins on a MAIN and takes a timestamp. The
+    /// worlds of the explorer leave this out: only order matters to them.
+    pub fn take_timestamp(&mut self) {
+        if self.role == Role::Main && self.in_flight.is_none() {
+            self.clock = self.clock.next();
+        }
+    }
+
     /// Lets a checker change the data, to bring equal states into one form.
     pub fn edit_store(&mut self, edit: impl FnOnce(&mut S)) {
         edit(&mut self.store);
