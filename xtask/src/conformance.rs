@@ -56,8 +56,17 @@ fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     println!("$ {}", display(&build));
     stream(&mut build)?;
     let mut list = workspace.cargo();
-    list.args(["run", "--locked", "--quiet", "--package", "sandbox", "--bin", "memgraph-conformance", "--"])
-        .args(options);
+    list.args([
+        "run",
+        "--locked",
+        "--quiet",
+        "--package",
+        "sandbox",
+        "--bin",
+        "memgraph-conformance",
+        "--",
+    ])
+    .args(options);
     println!("$ {}", display(&list));
     stream(&mut list)
 }

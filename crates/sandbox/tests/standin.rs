@@ -3,7 +3,7 @@
 use bolt::message::{Auth, Run};
 use bolt::packstream::Value;
 use sandbox::standin::memgraph::client::{Client, Message, Outcome};
-use sandbox::standin::memgraph::{Config, Effect, Fault, Profile, Rule, RpcKind, Server, Timing};
+use sandbox::standin::memgraph::{Config, Effect, Fault, Profile, RpcKind, Rule, Server, Timing};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ impl Folder {
     fn new(name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("mainstay-standin-{}-{name}-{count}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("mainstay-standin-{}-{name}-{count}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Self(path)
     }
@@ -58,27 +59,43 @@ async fn refused(client: &mut Client, query: &str) -> (String, &'static str) {
 }
 
 async fn count(client: &mut Client) -> i64 {
-    run(client, "MATCH (n) RETURN count(n)").await[0][0].as_int().unwrap()
+    run(client, "MATCH (n) RETURN count(n)").await[0][0]
+        .as_int()
+        .unwrap()
 }
 
 /// The status of the only replica.
 async fn status(client: &mut Client) -> String {
     let rows = run(client, "SHOW REPLICAS").await;
-    let info = rows[0][4].as_dict().unwrap().get("memgraph").unwrap().as_dict().unwrap();
+    let info = rows[0][4]
+        .as_dict()
+        .unwrap()
+        .get("memgraph")
+        .unwrap()
+        .as_dict()
+        .unwrap();
     info["status"].as_str().unwrap().to_owned()
 }
 
 async fn until(client: &mut Client, wanted: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while status(client).await != wanted {
-        assert!(Instant::now() < deadline, "{} instead of {wanted}", status(client).await);
+        assert!(
+            Instant::now() < deadline,
+            "{} instead of {wanted}",
+            status(client).await
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// A port that is free now; nobody else in this test takes it on this address.
 fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// A MAIN and a replica of it.
@@ -86,7 +103,11 @@ async fn pair(profile: Profile, mode: &str, folders: &[Folder; 2]) -> (Server, S
     let main = Server::start(config(profile, &folders[0])).await.unwrap();
     let replica = Server::start(config(profile, &folders[1])).await.unwrap();
     let port = free_port();
-    run(&mut client(&replica).await, &format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}")).await;
+    run(
+        &mut client(&replica).await,
+        &format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}"),
+    )
+    .await;
     run(
         &mut client(&main).await,
         &format!("REGISTER REPLICA r {mode} TO '127.0.0.1:{port}'"),
@@ -125,7 +146,10 @@ async fn a_strict_replica_has_what_was_acknowledged_and_refuses_writes_itself() 
     assert_eq!(on, "RUN");
     drop(replica);
     let (text, on) = refused(&mut on_main, "CREATE (:W {id: 2})").await;
-    assert!(text.contains("Transaction was aborted on all instances."), "{text}");
+    assert!(
+        text.contains("Transaction was aborted on all instances."),
+        "{text}"
+    );
     assert_eq!((on, count(&mut on_main).await), ("PULL", 1));
     run(&mut on_main, "DROP REPLICA r").await;
     run(&mut on_main, "CREATE (:W {id: 2})").await;
@@ -153,7 +177,11 @@ async fn the_mark_is_changed_by_compare_and_swap_and_read_on_the_replica() {
     let (main, replica) = pair(Profile::V3_12, "STRICT_SYNC", &folders).await;
     let (mut on_main, mut on_replica) = (client(&main).await, client(&replica).await);
     run(&mut on_main, "CREATE INDEX ON :__mainstay").await;
-    run(&mut on_main, "MERGE (m:__mainstay) ON CREATE SET m.term = 1, m.proof = ''").await;
+    run(
+        &mut on_main,
+        "MERGE (m:__mainstay) ON CREATE SET m.term = 1, m.proof = ''",
+    )
+    .await;
     let swap = |old: i64, new: i64| {
         Run::new("MATCH (m:__mainstay {term: $old}) SET m.term = $new RETURN m.term")
             .with("old", old)
@@ -176,13 +204,19 @@ async fn an_init_file_demotes_before_anybody_can_connect() {
     run(&mut client(&server).await, "CREATE (:W {id: 1})").await;
     drop(server);
     let file = folder.path().join("init.cypherl");
-    let lines = format!("NOT CYPHER;\nSET REPLICATION ROLE TO REPLICA WITH PORT {};\n", free_port());
+    let lines = format!(
+        "NOT CYPHER;\nSET REPLICATION ROLE TO REPLICA WITH PORT {};\n",
+        free_port()
+    );
     std::fs::write(&file, lines).unwrap();
     let mut config = config(Profile::V3_12, &folder);
     config.init_file = Some(file);
     let server = Server::start(config).await.unwrap();
     let mut client = client(&server).await;
-    assert_eq!(run(&mut client, "SHOW REPLICATION ROLE").await, [[Value::from("replica")]]);
+    assert_eq!(
+        run(&mut client, "SHOW REPLICATION ROLE").await,
+        [[Value::from("replica")]]
+    );
     assert_eq!(count(&mut client).await, 1);
 }
 
@@ -209,10 +243,22 @@ async fn a_rolled_back_transaction_leaves_nothing_and_an_open_one_is_not_seen() 
 async fn only_known_users_get_in_once_there_are_users() {
     let folder = Folder::new("users");
     let server = Server::start(config(Profile::V3_12, &folder)).await.unwrap();
-    run(&mut client(&server).await, "CREATE USER admin IDENTIFIED BY 'secret'").await;
+    run(
+        &mut client(&server).await,
+        "CREATE USER admin IDENTIFIED BY 'secret'",
+    )
+    .await;
     assert!(Client::connect(server.bolt(), Auth::None).await.is_err());
-    assert!(Client::connect(server.bolt(), Auth::basic("admin", "wrong")).await.is_err());
-    assert!(Client::connect(server.bolt(), Auth::basic("admin", "secret")).await.is_ok());
+    assert!(
+        Client::connect(server.bolt(), Auth::basic("admin", "wrong"))
+            .await
+            .is_err()
+    );
+    assert!(
+        Client::connect(server.bolt(), Auth::basic("admin", "secret"))
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -227,7 +273,7 @@ async fn a_lost_finalize_is_acknowledged_and_missing() {
         effect: Effect::Swallow,
         times: Some(1),
     };
-    main.inject(Fault::Link(rule)).await.unwrap();
+    main.inject(&Fault::Link(rule)).unwrap();
     run(&mut on_main, "CREATE (:W {id: 2})").await;
     assert_eq!((count(&mut on_main).await, count(&mut on_replica).await), (2, 1));
     assert_eq!(status(&mut on_main).await, "ready");

@@ -2,7 +2,12 @@
 //! acknowledged is missing afterwards, and what may be missing is exactly that.
 
 // Everything here is a test, also what is not marked as one.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing
+)]
 
 use bolt::message::Auth;
 use bolt::packstream::Value;
@@ -87,13 +92,19 @@ impl Server {
     }
 
     async fn demote(&self) {
-        self.must(&format!("SET REPLICATION ROLE TO REPLICA WITH PORT {}", self.replication))
-            .await;
+        self.must(&format!(
+            "SET REPLICATION ROLE TO REPLICA WITH PORT {}",
+            self.replication
+        ))
+        .await;
     }
 
     async fn register(&self, mode: &str, replica: &Self) {
-        self.must(&format!("REGISTER REPLICA r {mode} TO '127.0.0.1:{}'", replica.replication))
-            .await;
+        self.must(&format!(
+            "REGISTER REPLICA r {mode} TO '127.0.0.1:{}'",
+            replica.replication
+        ))
+        .await;
     }
 
     async fn until_ready(&self) {
@@ -112,7 +123,9 @@ impl Server {
 }
 
 fn free_ports<const N: usize>() -> [u16; N] {
-    let held: Vec<TcpListener> = (0..N).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let held: Vec<TcpListener> = (0..N)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
     let mut ports = [0; N];
     for (port, listener) in ports.iter_mut().zip(&held) {
         *port = listener.local_addr().unwrap().port();
@@ -213,10 +226,16 @@ async fn a_replica_dies_at_each_point_and_is_brought_level() {
             main.until_ready().await;
             let deadline = Instant::now() + PATIENCE;
             while !acknowledged.is_subset(&replica.ids().await) {
-                assert!(Instant::now() < deadline, "{case}: the replica is not brought level");
+                assert!(
+                    Instant::now() < deadline,
+                    "{case}: the replica is not brought level"
+                );
                 sleep(Duration::from_millis(50)).await;
             }
-            assert!(acknowledged.is_subset(&main.ids().await), "{case}: MAIN lost something");
+            assert!(
+                acknowledged.is_subset(&main.ids().await),
+                "{case}: MAIN lost something"
+            );
             let _ = std::fs::remove_dir_all(&folder);
         }
     }

@@ -176,12 +176,16 @@ def written(steps, writer):
 
 def distil(path, scenario):
     steps = []
-    fresh = False
+    fresh = taken = False
     for line in path.read_text().splitlines():
         step = json.loads(line)
         # These begin with empty disks, which the recorder did not note.
         if set(step) <= {"scenario", "step", "t", "note"} and "note" in step:
             fresh = scenario == "10_open_points" and step["note"].startswith(FRESH)
+            taken = step["note"].startswith("port of the replication server taken")
+        if taken and step.get("control") == "start":
+            at = round(step["t"] * 1000)
+            steps.append(dict(n=step["step"], t=at, d=0, do="occupy", node=step["node"]))
         if fresh and step.get("control") == "start":
             at = round(step["t"] * 1000)
             steps.append(dict(n=step["step"], t=at, d=0, do="wipe", folders=["."], node=step["node"]))

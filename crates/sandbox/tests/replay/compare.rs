@@ -20,7 +20,11 @@ pub(super) fn refused(failure: &Failure<'_>, on: &str) -> Json {
 pub(super) fn seen(query: &str, outcome: &Outcome) -> Json {
     match outcome {
         Outcome::Refused { failure, on } => refused(failure, on),
-        Outcome::Done(Table { columns, rows, summary }) => {
+        Outcome::Done(Table {
+            columns,
+            rows,
+            summary,
+        }) => {
             let mut out = Map::new();
             out.insert("columns".to_owned(), json!(columns));
             out.insert("rows".to_owned(), Json::Array(all_rows(query, columns, rows)));
@@ -52,7 +56,12 @@ fn note(note: &Value<'_>) -> Json {
             .unwrap_or_default()
             .to_owned()
     };
-    Json::String(format!("{} {}: {}", text("severity"), text("code"), text("title")))
+    Json::String(format!(
+        "{} {}: {}",
+        text("severity"),
+        text("code"),
+        text("title")
+    ))
 }
 
 fn all_rows(query: &str, columns: &[String], rows: &[Vec<Value<'static>>]) -> Vec<Json> {
@@ -102,8 +111,9 @@ fn json(value: &Value<'_>) -> Json {
 
 fn plain(text: &str) -> String {
     let size = |unit: &str| {
-        text.strip_suffix(unit)
-            .is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.'))
+        text.strip_suffix(unit).is_some_and(|number| {
+            !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.')
+        })
     };
     if ["KiB", "MiB", "GiB", "B"].into_iter().any(size) || text == "unlimited" {
         "<size>".to_owned()
@@ -149,11 +159,10 @@ fn storage(uuids: &mut Uuids, recorded: &Json, seen: &Json) -> Option<bool> {
         storage.then(|| answer.get("rows")?.as_array().cloned())?
     };
     let (recorded, seen) = (of(recorded)?, of(seen)?);
-    Some(
-        recorded
-            .iter()
-            .all(|row| seen.iter().any(|other| row.get(0) == other.get(0) && same(uuids, row, other))),
-    )
+    Some(recorded.iter().all(|row| {
+        seen.iter()
+            .any(|other| row.get(0) == other.get(0) && same(uuids, row, other))
+    }))
 }
 
 /// A row of `SHOW REPLICAS` about an ASYNC replica: a status that a server only
@@ -169,7 +178,8 @@ fn same_row(uuids: &mut Uuids, recorded: &Json, seen: &Json) -> bool {
             return true;
         }
         // A recovery of a few writes is over before one can look.
-        if status(info_a) == Some("recovery") && status(info_b) == Some("ready") {
+        // One that never succeeds is `invalid` between two attempts.
+        if status(info_a) == Some("recovery") && matches!(status(info_b), Some("ready" | "invalid")) {
             return true;
         }
     }

@@ -38,6 +38,7 @@ struct Stage {
     /// Everybody who was ever created, and nobody.
     credentials: Vec<Auth<'static>>,
     uuids: Uuids,
+    occupied: Vec<std::net::TcpListener>,
     differences: Vec<Difference>,
 }
 
@@ -77,6 +78,7 @@ pub async fn play(
         sessions: BTreeMap::new(),
         credentials: vec![Auth::None],
         uuids: Uuids::default(),
+        occupied: Vec::new(),
         differences: Vec::new(),
     };
     let mut running: Vec<Running> = Vec::new();
@@ -249,11 +251,14 @@ impl Stage {
                 self.inject(node, &Fault::Heal);
                 None
             }
+            Deed::Occupy => {
+                let address = (self.host(node), 10_000);
+                let taken = std::net::TcpListener::bind(address).expect("a free port");
+                self.occupied.push(taken);
+                None
+            }
             Deed::Load { count } => {
-                let mut client = self.session(node).await;
-                for id in 0..*count {
-                    client.query(&format!("CREATE (:L {{id: {id}}})")).await.expect("a write");
-                }
+                self.load(node, *count).await;
                 None
             }
             Deed::FirstRole { see } => self.first_role(node, see.as_deref()).await,
@@ -276,6 +281,27 @@ impl Stage {
             Deed::Transaction { replies } => self.transaction(node, replies).await,
             Deed::Begin { query, see } => self.begin(node, query, see.as_ref()).await,
             Deed::Commit { see } => self.commit(node, see).await,
+        }
+    }
+
+    /// Writes, and lets everybody catch up.
+    async fn load(&self, node: &str, count: u32) {
+        let mut client = self.session(node).await;
+        for id in 0..count {
+            let query = format!("CREATE (:L {{id: {id}}})");
+            client.query(&query).await.expect("a write");
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let outcome = client.query("SHOW REPLICAS").await.expect("an answer");
+            let replicas = seen("SHOW REPLICAS", &outcome).to_string();
+            if !replicas.contains("recovery")
+                && !replicas.contains("invalid")
+                && !replicas.contains("replicating")
+            {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -335,7 +361,9 @@ impl Stage {
         if opened.is_err() {
             return see.map(|role| format!("recorded {role}, seen {opened:?}"));
         }
-        let answer = self.asking(node, "SHOW REPLICATION ROLE", &BTreeMap::new(), PATIENCE).await;
+        let answer = self
+            .asking(node, "SHOW REPLICATION ROLE", &BTreeMap::new(), PATIENCE)
+            .await;
         let role = answer.pointer("/rows/0/0").and_then(Json::as_str);
         (role != see).then(|| format!("recorded {see:?}, seen {role:?}"))
     }
@@ -375,7 +403,8 @@ impl Stage {
             self.credentials.push(user);
         }
         let deadline = Instant::now() + Duration::from_secs(4).mul_f64(self.scale.max(0.5));
-        let changes = !(query.starts_with("SHOW") || query.starts_with("MATCH") || query.starts_with("RETURN"));
+        let changes =
+            !(query.starts_with("SHOW") || query.starts_with("MATCH") || query.starts_with("RETURN"));
         loop {
             let answer = self.asking(node, query, params, patience).await;
             let how = difference(&mut self.uuids, see, &answer);
@@ -432,7 +461,10 @@ impl Stage {
     async fn begin(&mut self, node: &str, query: &str, see: Option<&Json>) -> Option<String> {
         let mut client = self.session(node).await;
         client.begin().await.expect("BEGIN");
-        let outcome = client.run_without_reset(&Run::new(query)).await.expect("an answer");
+        let outcome = client
+            .run_without_reset(&Run::new(query))
+            .await
+            .expect("an answer");
         self.sessions.insert(node.to_owned(), client);
         see.and_then(|see| difference(&mut self.uuids, see, &seen(query, &outcome)))
     }
@@ -461,8 +493,13 @@ async fn connect(
 
 /// The user that a query creates.
 fn created(query: &str) -> Option<Auth<'static>> {
-    let (name, password) = query.strip_prefix("CREATE USER ")?.split_once(" IDENTIFIED BY ")?;
-    Some(Auth::basic(name.to_owned(), password.trim_matches('\'').to_owned()))
+    let (name, password) = query
+        .strip_prefix("CREATE USER ")?
+        .split_once(" IDENTIFIED BY ")?;
+    Some(Auth::basic(
+        name.to_owned(),
+        password.trim_matches('\'').to_owned(),
+    ))
 }
 
 fn message(message: Result<Message, ClientError>) -> Json {

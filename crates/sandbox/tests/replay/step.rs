@@ -46,6 +46,8 @@ pub(super) enum Deed {
         rpc: String,
     },
     Mend,
+    /// Somebody else takes the replication port.
+    Occupy,
     /// So many writes.
     Load {
         count: u32,

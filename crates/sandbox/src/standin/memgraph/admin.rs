@@ -41,7 +41,7 @@ async fn connection(node: Arc<Node>, stream: TcpStream) {
         let answer = match serde_json::from_str(line.trim()) {
             Ok(Command::Dump { dump: true }) => dump(&node),
             Ok(Command::Dump { dump: false }) => json!({ "ok": true }),
-            Ok(Command::Fault(fault)) => match inject(&node, fault).await {
+            Ok(Command::Fault(fault)) => match inject(&node, &fault) {
                 Ok(()) => json!({ "ok": true }),
                 Err(error) => json!({ "ok": false, "error": error }),
             },
@@ -54,14 +54,20 @@ async fn connection(node: Arc<Node>, stream: TcpStream) {
     }
 }
 
-pub(super) async fn inject(node: &Arc<Node>, fault: Fault) -> Result<(), String> {
-    if node.faults.note(&fault) {
+pub(super) fn inject(node: &Arc<Node>, fault: &Fault) -> Result<(), String> {
+    if node.faults.note(fault) {
         return Ok(());
     }
     match fault {
-        Fault::LoseTail => node.core().disk.log.lose_tail().map_err(|error| error.to_string()),
+        Fault::LoseTail => node
+            .core()
+            .disk
+            .log
+            .lose_tail()
+            .map_err(|error| error.to_string()),
         Fault::CorruptWal => node.core().disk.log.corrupt().map_err(|error| error.to_string()),
         Fault::HangEngine { ms } => {
+            let ms = *ms;
             let engine = Arc::clone(node);
             node.spawn(async move {
                 let _engine = engine.engine.lock().await;

@@ -100,7 +100,7 @@ pub struct Client {
 impl Client {
     /// Connects and logs in with Bolt 5.2.
     pub async fn connect(address: SocketAddr, auth: Auth<'static>) -> Result<Self, ClientError> {
-        Self::connect_within(address, auth, Duration::from_secs(60)).await
+        Self::connect_within(address, auth, Duration::from_mins(1)).await
     }
 
     /// The same, with less patience for every message.
@@ -112,10 +112,7 @@ impl Client {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let mut hello = [0; 20];
-        for (slot, byte) in hello
-            .iter_mut()
-            .zip([0x60, 0x60, 0xB0, 0x17, 0, 0, 2, 5].iter())
-        {
+        for (slot, byte) in hello.iter_mut().zip([0x60, 0x60, 0xB0, 0x17, 0, 0, 2, 5].iter()) {
             *slot = *byte;
         }
         stream.write_all(&hello).await?;
@@ -211,7 +208,10 @@ impl Client {
             Message::Failure(failure) => return Ok(Outcome::Refused { failure, on: "RUN" }),
             other => return Err(ClientError::Protocol(format!("RUN answered {other:?}"))),
         };
-        let fields = metadata.get("fields").and_then(Value::as_list).unwrap_or_default();
+        let fields = metadata
+            .get("fields")
+            .and_then(Value::as_list)
+            .unwrap_or_default();
         let mut result = Table {
             columns: fields
                 .iter()

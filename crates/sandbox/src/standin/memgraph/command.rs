@@ -44,7 +44,10 @@ async fn until_told(flags: Flags) -> ExitCode {
         Err(error) => {
             eprintln!("standin: {error}");
             // A real server aborts on these.
-            if matches!(error, StartError::LogWithoutSnapshots | StartError::Replica { .. }) {
+            if matches!(
+                error,
+                StartError::LogWithoutSnapshots | StartError::Replica { .. }
+            ) {
                 std::process::abort();
             }
             return ExitCode::FAILURE;

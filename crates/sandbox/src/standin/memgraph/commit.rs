@@ -39,7 +39,7 @@ impl Node {
         }
         if !self.config.wal_enabled {
             let done = self.core().model.commit_alone(&changes);
-            return done.map(|_| None).map_err(|error| busy(&error));
+            return done.map(|_| None).map_err(busy);
         }
         let (outgoing, committed, two_phase) = self.open(changes)?;
         if !two_phase {
@@ -50,35 +50,35 @@ impl Node {
             let vote = match answer {
                 Ok(Answer::Yes) => Ok(()),
                 Err(Lost::TimedOut) => Err(Reason::TimedOut),
-                Ok(_) | Err(Lost::Broken) => Err(Reason::Rpc),
+                Ok(_) | Err(Lost::Broken | Lost::Busy) => Err(Reason::Rpc),
             };
             // Only a registration that is gone is not found, and none can go.
             let _ = self.core().model.vote(name, vote);
         }
-        let (begun, calls) = self.core().model.close_votes().map_err(|error| busy(&error))?;
+        let (begun, calls) = self.core().model.close_votes().map_err(busy)?;
         if let Begun::Aborted(failures) = begun {
             let calls = outgoing_of(&self.core(), calls);
             self.ask_all(calls).await;
             let core = self.core();
-            return Err(texts::aborted(self.config.profile, &failures, transaction, |id| {
-                core.name(id).to_owned()
-            }));
+            return Err(texts::aborted(
+                self.config.profile,
+                &failures,
+                transaction,
+                |id| core.name(id).to_owned(),
+            ));
         }
         self.crash_point(CrashPoint::AfterPrepare).await;
         self.finish(&committed, two_phase, transaction).await
     }
 
-    fn open(
-        &self,
-        changes: Vec<Change>,
-    ) -> Result<(Vec<Outgoing>, Committed, bool), Failure<'static>> {
+    fn open(&self, changes: Vec<Change>) -> Result<(Vec<Outgoing>, Committed, bool), Failure<'static>> {
         let mut core = self.core();
-        let calls = core.model.open_commit(changes).map_err(|error| busy(&error))?;
+        let calls = core.model.open_commit(changes).map_err(busy)?;
         let committed = core
             .model
             .transaction_in_flight()
             .cloned()
-            .ok_or_else(|| busy(&Error::WrongStage))?;
+            .ok_or_else(|| busy(Error::WrongStage))?;
         let two_phase = core.model.is_two_phase();
         Ok((outgoing_of(&core, calls), committed, two_phase))
     }
@@ -98,7 +98,7 @@ impl Node {
         if two_phase {
             self.write(committed).await;
         }
-        self.core().model.commit_locally().map_err(|error| busy(&error))?;
+        self.core().model.commit_locally().map_err(busy)?;
         self.crash_point(CrashPoint::AfterLocalCommit).await;
         if two_phase {
             let calls = {
@@ -109,9 +109,9 @@ impl Node {
             let mut core = self.core();
             // The model asks in the order of the list; so were the calls made.
             let mut canned = Canned(answers.into_iter().map(|(_, answer)| answer.ok()).collect());
-            core.model.finalize(&mut canned).map_err(|error| busy(&error))?;
+            core.model.finalize(&mut canned).map_err(busy)?;
         }
-        let acknowledged = self.core().model.finish().map_err(|error| busy(&error))?;
+        let acknowledged = self.core().model.finish().map_err(busy)?;
         self.work.notify_waiters();
         self.crash_point(CrashPoint::BeforeReply).await;
         if acknowledged.unconfirmed.is_empty() {
@@ -166,7 +166,7 @@ fn outgoing_of(core: &Core, calls: Vec<Call<super::graph::Graph>>) -> Vec<Outgoi
 
 /// The model refused a step: the engine lock makes that impossible, unless the
 /// role changed.
-fn busy(error: &Error) -> Failure<'static> {
+fn busy(error: Error) -> Failure<'static> {
     match error {
         Error::NotMain => Failure::client(texts::NOT_MAIN_ANY_MORE),
         other => Failure::new(

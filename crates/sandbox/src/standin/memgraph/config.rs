@@ -8,6 +8,7 @@ use std::time::Duration;
 /// How one stand-in runs. The defaults are those of the packaged server, with
 /// ports that the system chooses.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the real server")]
 pub struct Config {
     /// The release to imitate.
     pub profile: Profile,
@@ -62,7 +63,7 @@ impl Config {
             restore_state: true,
             recover_data: true,
             wal_enabled: true,
-            snapshot_interval: Duration::from_secs(300),
+            snapshot_interval: Duration::from_mins(5),
             snapshot_on_exit: true,
             flush_every: 100_000,
             user: None,
@@ -93,7 +94,11 @@ impl Default for Timing {
 impl Timing {
     /// Times multiplied by `scale`, pings every `check` before that.
     pub fn new(scale: f64, check: Duration) -> Self {
-        let scale = if scale.is_finite() && scale > 0.0 { scale } else { 1.0 };
+        let scale = if scale.is_finite() && scale > 0.0 {
+            scale
+        } else {
+            1.0
+        };
         Self { scale, check }
     }
 

@@ -22,10 +22,7 @@ pub(super) enum DiskError {
     #[error("{}: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
     #[error("{} is spoilt: {error}", path.display())]
-    Content {
-        path: PathBuf,
-        error: serde_json::Error,
-    },
+    Content { path: PathBuf, error: serde_json::Error },
     #[error("{} is used by another process", .0.display())]
     Locked(PathBuf),
 }
@@ -135,13 +132,12 @@ impl Disk {
             runs: file.runs.clone(),
         });
         let (log, state) = Log::open(&folder.join("wal"), base.as_ref(), config.flush_every)?;
-        let database = match read_json(&durability(&folder))? {
-            Some(database) => database,
-            None => {
-                let database = DatabaseId(random_id());
-                write_json(&durability(&folder), &database)?;
-                database
-            }
+        let database = if let Some(database) = read_json(&durability(&folder))? {
+            database
+        } else {
+            let database = DatabaseId(random_id());
+            write_json(&durability(&folder), &database)?;
+            database
         };
         let contents = Contents {
             state,
@@ -184,11 +180,10 @@ impl Disk {
     /// Writes a snapshot and forgets the oldest ones.
     pub(super) fn save_snapshot(&self, snapshot: &Snapshot, state: &State) -> Result<PathBuf, DiskError> {
         let now = Stamp::now();
-        let path = self.folder.join("snapshots").join(format!(
-            "{}_timestamp_{}",
-            now.for_file(),
-            snapshot.ldt.0
-        ));
+        let path =
+            self.folder
+                .join("snapshots")
+                .join(format!("{}_timestamp_{}", now.for_file(), snapshot.ldt.0));
         let file = SnapshotFile {
             snapshot: snapshot.clone(),
             store: state.store.clone(),

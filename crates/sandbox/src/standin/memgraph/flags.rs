@@ -136,7 +136,7 @@ impl Flags {
                 // The newer flag takes a cron expression too, and empty for never.
                 config.snapshot_interval = match value {
                     "" => Duration::ZERO,
-                    cron if cron.contains(' ') => Duration::from_secs(300),
+                    cron if cron.contains(' ') => Duration::from_mins(5),
                     seconds => Duration::from_secs(parse(name, seconds, "a number of seconds")?),
                 };
             }
@@ -224,8 +224,14 @@ mod tests {
 
     #[test]
     fn a_value_of_the_wrong_type_is_refused() {
-        assert!(matches!(read(&["--bolt-port=many"]), Err(FlagError::Value { .. })));
-        assert!(matches!(read(&["--storage-wal-enabled=perhaps"]), Err(FlagError::Value { .. })));
+        assert!(matches!(
+            read(&["--bolt-port=many"]),
+            Err(FlagError::Value { .. })
+        ));
+        assert!(matches!(
+            read(&["--storage-wal-enabled=perhaps"]),
+            Err(FlagError::Value { .. })
+        ));
         assert!(matches!(read(&["7687"]), Err(FlagError::Stray(_))));
     }
 }

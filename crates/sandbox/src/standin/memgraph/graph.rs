@@ -54,13 +54,28 @@ impl<'de> Deserialize<'de> for Graph {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Change {
-    Create { id: VertexId, vertex: Vertex },
-    Set { id: VertexId, key: String, value: Scalar },
-    Delete { id: VertexId },
+    Create {
+        id: VertexId,
+        vertex: Vertex,
+    },
+    Set {
+        id: VertexId,
+        key: String,
+        value: Scalar,
+    },
+    Delete {
+        id: VertexId,
+    },
     CreateIndex(Index),
     DropIndex(Index),
-    CreateEnum { name: String, values: Vec<String> },
-    AddEnumValue { name: String, value: String },
+    CreateEnum {
+        name: String,
+        values: Vec<String>,
+    },
+    AddEnumValue {
+        name: String,
+        value: String,
+    },
 }
 
 impl Change {
@@ -68,9 +83,10 @@ impl Change {
     pub(super) const fn is_definition(&self) -> bool {
         match self {
             Self::Create { .. } | Self::Set { .. } | Self::Delete { .. } => false,
-            Self::CreateIndex(_) | Self::DropIndex(_) | Self::CreateEnum { .. } | Self::AddEnumValue { .. } => {
-                true
-            }
+            Self::CreateIndex(_)
+            | Self::DropIndex(_)
+            | Self::CreateEnum { .. }
+            | Self::AddEnumValue { .. } => true,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and the delivery of what ASYNC replicas are owed.
 
 use super::address::Address;
+use super::link::Lost;
 use super::node::{Canned, Node};
 use super::wire::Request;
 use sim::memgraph::instance::{Answer, Call, Pinged, RegistrationName, Rpc, Status, Ts};
@@ -19,7 +20,7 @@ async fn rounds(node: Weak<Node>, name: RegistrationName) {
     let Some(every) = node.upgrade().map(|node| node.config.timing.check()) else {
         return;
     };
-    let mut clock = interval(every.unwrap_or(Duration::from_secs(86_400)));
+    let mut clock = interval(every.unwrap_or(Duration::from_hours(24)));
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick comes at once.
     clock.tick().await;
@@ -71,16 +72,23 @@ impl Node {
         if let Some(Call { rpc, .. }) = call {
             let answer = self.ask(address, &rpc).await.ok();
             // Only fails if the registration went meanwhile.
-            let _ = self
-                .core()
-                .model
-                .deliver_async(name, &mut Canned::one(answer));
+            let _ = self.core().model.deliver_async(name, &mut Canned::one(answer));
+        }
+    }
+
+    /// What a MAIN that starts does before it lets anybody in.
+    pub(super) async fn greet(&self, name: RegistrationName) {
+        if let Some(address) = self.tended(name) {
+            self.look_after(name, &address).await;
         }
     }
 
     /// One ping, and what follows from it.
     async fn look_after(&self, name: RegistrationName, address: &Address) {
-        let answer = self.ask(address, &Rpc::Ping).await.ok();
+        let answer = match self.ask(address, &Rpc::Ping).await {
+            Err(Lost::Busy) => return,
+            answered => answered.ok(),
+        };
         let pinged = self.core().model.ping(name, &mut Canned::one(answer));
         match pinged {
             Ok(Pinged::Answered) => {}
@@ -131,7 +139,9 @@ impl Node {
     async fn recover(&self, name: RegistrationName, address: &Address) {
         let call = {
             let mut core = self.core();
-            let Some(entry) = core.model.registration(name) else { return };
+            let Some(entry) = core.model.registration(name) else {
+                return;
+            };
             if entry.status() != Status::Recovery {
                 return;
             }

@@ -72,9 +72,7 @@ impl Node {
                 .config
                 .given
                 .iter()
-                .map(|(name, value)| {
-                    vec![text(name.replace('-', "_")), text(""), text(value), text("")]
-                })
+                .map(|(name, value)| vec![text(name.replace('-', "_")), text(""), text(value), text("")])
                 .collect(),
             Show::Indexes => indexes(&core),
             Show::Snapshots => snapshots(&core)?,
@@ -128,7 +126,10 @@ fn replicas(core: &Core) -> Result<Rows, Failure<'static>> {
             });
             vec![
                 text(core.name(entry.name)),
-                text(core.address(entry.peer).map_or_else(String::new, |a| a.to_string())),
+                text(
+                    core.address(entry.peer)
+                        .map_or_else(String::new, |a| a.to_string()),
+                ),
                 Value::from(match entry.mode {
                     Mode::Async => "async",
                     Mode::Sync => "sync",
@@ -146,7 +147,10 @@ fn storage(core: &Core, profile: Profile, scope: Scope) -> Rows {
     let name = ("name", text("memgraph"));
     let uuid = ("database_uuid", text(uuid_of(core.database().0)));
     let vertices = core.model.store().0.vertices.len();
-    let vertices = ("vertex_count", Value::Int(i64::try_from(vertices).unwrap_or(i64::MAX)));
+    let vertices = (
+        "vertex_count",
+        Value::Int(i64::try_from(vertices).unwrap_or(i64::MAX)),
+    );
     let edges = ("edge_count", Value::Int(0));
     let degree = ("average_degree", Value::Float(0.0));
     let deltas = ("unreleased_delta_objects", Value::Int(0));
@@ -218,7 +222,10 @@ fn license(profile: Profile) -> Rows {
         ("status", text("You have not provided any license!")),
     ]);
     if matches!(profile, Profile::V3_12 | Profile::Next) {
-        rows.extend(pairs([("memory_limit_policy", text("Memory usage is not limited."))]));
+        rows.extend(pairs([(
+            "memory_limit_policy",
+            text("Memory usage is not limited."),
+        )]));
     }
     rows
 }
@@ -236,7 +243,12 @@ fn indexes(core: &Core) -> Rows {
                 ("label+property", Value::List(properties))
             };
             let count = i64::try_from(content.indexed(index)).unwrap_or(i64::MAX);
-            vec![Value::from(kind), text(&index.label), properties, Value::Int(count)]
+            vec![
+                Value::from(kind),
+                text(&index.label),
+                properties,
+                Value::Int(count),
+            ]
         })
         .collect()
 }

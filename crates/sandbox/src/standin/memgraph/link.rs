@@ -7,7 +7,6 @@ use super::node::Node;
 use super::wire::{self, Request};
 use sim::memgraph::instance::{Answer, Rpc};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -20,6 +19,8 @@ pub(super) enum Lost {
     Broken,
     /// It did not come in time.
     TimedOut,
+    /// Not asked: somebody else is asking.
+    Busy,
 }
 
 type Connection = Arc<tokio::sync::Mutex<Option<TcpStream>>>;
@@ -54,7 +55,11 @@ impl Node {
         let kind = RpcKind::of(request);
         let limit = self.limit(kind);
         let connection = self.links.of(address);
-        let mut connection = connection.lock().await;
+        let mut connection = match kind {
+            // Whoever is talking to the replica is proof enough; the next round will see.
+            RpcKind::Ping => connection.try_lock().map_err(|_| Lost::Busy)?,
+            _ => connection.lock().await,
+        };
         match self.faults.effect(&address.host, kind) {
             None => {}
             Some(Effect::Refuse) => {
@@ -91,6 +96,11 @@ impl Node {
         limit: Duration,
     ) -> Result<Answer, Lost> {
         if connection.is_none() {
+            // A transaction does not wait for a new connection: a ping makes
+            // one, and until then every write finds the replica gone.
+            if matches!(request, Rpc::Prepare { .. }) {
+                return Err(Lost::Broken);
+            }
             let connecting = TcpStream::connect((address.host.as_str(), address.port));
             let stream = timeout(self.config.timing.connect(), connecting)
                 .await
@@ -108,7 +118,7 @@ impl Node {
                 wire::receive::<Answer>(stream).await?;
             }
             wire::send(stream, request).await?;
-            io::Result::Ok(wire::receive::<Answer>(stream).await?)
+            wire::receive::<Answer>(stream).await
         };
         timeout(limit, exchange)
             .await

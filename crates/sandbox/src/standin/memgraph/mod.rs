@@ -9,7 +9,6 @@
 mod address;
 mod admin;
 pub mod client;
-pub mod process;
 mod clock;
 mod command;
 mod commit;
@@ -25,6 +24,7 @@ mod info;
 mod link;
 mod node;
 mod perform;
+pub mod process;
 mod query;
 mod register;
 mod replica;

@@ -10,8 +10,8 @@ use super::link::Links;
 use super::query::EvaluationError;
 use super::wal::{Committed, State};
 use sim::memgraph::instance::{
-    Answer, DatabaseId, EpochId, Found, Instance, Listed, MainId, Network, NodeId, RegistrationName, Role,
-    Rpc, Snapshot,
+    Answer, DatabaseId, EpochId, Found, Instance, Listed, MainId, Network, NodeId, Registration,
+    RegistrationName, Role, Rpc, Snapshot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -203,8 +203,11 @@ impl Core {
             users.insert(name.clone(), Some(password.clone()));
             disk.save_users(&users)?;
         }
+        let mut model = Instance::started(config.profile, found, epoch, writer);
+        // Start-up itself spends one.
+        model.take_timestamp();
         Ok(Self {
-            model: Instance::started(config.profile, found, epoch, writer),
+            model,
             disk,
             names,
             peers,
@@ -239,7 +242,7 @@ impl Core {
         }
         let model = &self.model;
         self.names.retain(|id, _| model.registration(*id).is_some());
-        let id = (1..)
+        let id = (1..=u16::MAX)
             .map(RegistrationName)
             .find(|id| !self.names.contains_key(id))
             .unwrap_or(RegistrationName(0));
@@ -249,7 +252,12 @@ impl Core {
 
     /// The same for an address.
     pub(super) fn number_peer(&mut self, address: &Address) -> NodeId {
-        let used: BTreeSet<NodeId> = self.model.registrations().iter().map(|r| r.peer()).collect();
+        let used: BTreeSet<NodeId> = self
+            .model
+            .registrations()
+            .iter()
+            .map(Registration::peer)
+            .collect();
         self.peers.retain(|id, _| used.contains(id));
         if let Some((id, _)) = self.peers.iter().find(|(_, known)| *known == address) {
             return *id;

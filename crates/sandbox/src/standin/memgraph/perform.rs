@@ -102,12 +102,16 @@ impl Client {
         }
         let columns = match &query {
             Query::Cypher(cypher) => cypher.columns(),
-            Query::Administration(Administration::Show(show)) => {
-                info::columns(*show).iter().map(|column| (*column).to_owned()).collect()
-            }
+            Query::Administration(Administration::Show(show)) => info::columns(*show)
+                .iter()
+                .map(|column| (*column).to_owned())
+                .collect(),
             Query::Administration(Administration::CreateSnapshot) => vec!["path".to_owned()],
-            Query::Administration(_) | Query::Definition(_) => Vec::new(),
-            Query::Begin | Query::Commit | Query::Rollback => Vec::new(),
+            Query::Administration(_)
+            | Query::Definition(_)
+            | Query::Begin
+            | Query::Commit
+            | Query::Rollback => Vec::new(),
         };
         self.result = Some(Open::Prepared { query, parameters });
         Ok(columns)
@@ -118,14 +122,15 @@ impl Client {
         let replica = self.node.core().model.role() == Role::Replica;
         let refuse = |text: &str| Err(Failure::client(text.to_owned()));
         match query {
-            Query::Administration(what) if in_transaction && what.is_replication() => {
-                refuse(&texts::not_in_transaction(self.node.config.profile, "Managing replication is"))
-            }
+            Query::Administration(what) if in_transaction && what.is_replication() => refuse(
+                &texts::not_in_transaction(self.node.config.profile, "Managing replication is"),
+            ),
             Query::Administration(Administration::User(_)) if replica => refuse(texts::USERS_ON_REPLICA),
             Query::Definition(_) if replica => refuse(texts::WRITE_ON_REPLICA),
-            Query::Definition(_) if in_transaction => {
-                refuse(&texts::not_in_transaction(self.node.config.profile, "Index manipulation"))
-            }
+            Query::Definition(_) if in_transaction => refuse(&texts::not_in_transaction(
+                self.node.config.profile,
+                "Index manipulation",
+            )),
             Query::Cypher(cypher) if replica && cypher.writes() => refuse(texts::WRITE_ON_REPLICA),
             Query::Cypher(cypher) => match &self.transaction {
                 Some(transaction) if transaction.mode == AccessMode::Read && cypher.writes() => {
@@ -191,7 +196,11 @@ impl Client {
             if let Some(warning) = warning {
                 summary.warn(warning);
             }
-            if silent { OwnedDict::new() } else { summary.metadata() }
+            if silent {
+                OwnedDict::new()
+            } else {
+                summary.metadata()
+            }
         });
         Page {
             records,
@@ -244,13 +253,12 @@ impl Client {
         cypher: &Cypher,
         parameters: &BTreeMap<String, Scalar>,
     ) -> Result<Open, Failure<'static>> {
-        let (Rows { rows, summary }, automatic) = match &mut self.transaction {
-            Some(transaction) => (transaction.run(cypher, parameters).await?, None),
-            None => {
-                let mut transaction = Transaction::new(&self.node, AccessMode::Write);
-                let rows = transaction.run(cypher, parameters).await?;
-                (rows, Some(transaction))
-            }
+        let (Rows { rows, summary }, automatic) = if let Some(transaction) = &mut self.transaction {
+            (transaction.run(cypher, parameters).await?, None)
+        } else {
+            let mut transaction = Transaction::new(&self.node, AccessMode::Write);
+            let rows = transaction.run(cypher, parameters).await?;
+            (rows, Some(transaction))
         };
         Ok(Open::Rows {
             rows: rows.into(),
@@ -265,7 +273,10 @@ impl Client {
         let (change, summary) = match definition {
             Definition::CreateIndex(index) => {
                 let title = index_title("Created", &index);
-                (Change::CreateIndex(index), summary.with_note("CreateIndex", title))
+                (
+                    Change::CreateIndex(index),
+                    summary.with_note("CreateIndex", title),
+                )
             }
             Definition::DropIndex(index) => {
                 let title = index_title("Dropped", &index);
@@ -359,7 +370,9 @@ async fn administer(
             let saved = {
                 let mut core = node.core();
                 if core.triggers.remove(&name).is_none() {
-                    return Err(Failure::client(format!("Trigger with name '{name}' doesn't exist")));
+                    return Err(Failure::client(format!(
+                        "Trigger with name '{name}' doesn't exist"
+                    )));
                 }
                 core.disk.save_triggers(&core.triggers)
             };
@@ -411,7 +424,10 @@ async fn change_user(
                 core.users.insert(name.clone(), password);
                 match node.config.profile {
                     Profile::V3_6 | Profile::V3_9 => summary,
-                    Profile::V3_12 | Profile::Next => summary.with_note("CreateUser", format!("User '{name}' created. All privileges granted.")),
+                    Profile::V3_12 | Profile::Next => summary.with_note(
+                        "CreateUser",
+                        format!("User '{name}' created. All privileges granted."),
+                    ),
                 }
             }
             User::Drop { name } => {

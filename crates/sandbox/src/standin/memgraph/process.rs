@@ -181,8 +181,7 @@ impl Process {
 
     /// Makes something go wrong in a stand-in.
     pub fn inject(&self, fault: &Fault) -> Result<(), ProcessError> {
-        let line = serde_json::to_string(fault)
-            .map_err(|error| ProcessError::Refused(error.to_string()))?;
+        let line = serde_json::to_string(fault).map_err(|error| ProcessError::Refused(error.to_string()))?;
         self.admin(&line).map(drop)
     }
 

@@ -26,8 +26,7 @@ impl Node {
             AddressError::Form => Failure::client(error.to_string()),
             AddressError::Port => Failure::transient(error.to_string()),
         })?;
-        let refused =
-            |code: u8| Failure::client(format!("Couldn't register replica {name}. Error: {code}"));
+        let refused = |code: u8| Failure::client(format!("Couldn't register replica {name}. Error: {code}"));
         let patience = self.config.timing.state_lock();
         let Ok(_state) = timeout(patience, self.state.write()).await else {
             return Err(refused(6));
@@ -35,7 +34,9 @@ impl Node {
         if let Some(code) = self.faults.active().fail_register.take() {
             return Err(refused(code));
         }
-        let (id, peer) = self.numbered(name, &address).map_err(|error| refusal(error, name))?;
+        let (id, peer) = self
+            .numbered(name, &address)
+            .map_err(|error| refusal(error, name))?;
         let answers = self.introduce(&address).await;
         let (result, saved) = {
             let mut core = self.core();

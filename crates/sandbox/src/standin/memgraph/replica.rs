@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// What is to be written after an answer.
+#[derive(Clone, Copy)]
 enum Effect {
     Nothing,
     Commit,
@@ -93,10 +94,7 @@ impl Node {
 
 impl Core {
     /// The model's answer, and what it means for the disk.
-    fn serve(
-        &mut self,
-        request: Request,
-    ) -> (Answer, Result<Option<CrashPoint>, DiskError>) {
+    fn serve(&mut self, request: Request) -> (Answer, Result<Option<CrashPoint>, DiskError>) {
         let before = (self.model.ldt(), self.database(), self.model.main_id());
         let (mut point, mut snapshot) = (None, None);
         let effect = match &request {
@@ -107,7 +105,11 @@ impl Core {
             } => {
                 self.prepared = Some(transaction.clone());
                 point = Some(CrashPoint::ReplicaAfterPrepare);
-                if *two_phase { Effect::Nothing } else { Effect::Commit }
+                if *two_phase {
+                    Effect::Nothing
+                } else {
+                    Effect::Commit
+                }
             }
             Rpc::Finalize { .. } => {
                 point = Some(CrashPoint::ReplicaAfterFinalize);
@@ -125,7 +127,8 @@ impl Core {
                 Effect::Nothing
             }
         };
-        let introduced = matches!(&request, Rpc::SystemRecovery { main, .. } if *main == self.model.main_id());
+        let introduced =
+            matches!(&request, Rpc::SystemRecovery { main, .. } if *main == self.model.main_id());
         let answer = self.model.serve(request);
         let written = self.write_effect(effect, answer, before.0, snapshot.as_ref());
         let written = written.and_then(|()| self.write_identity(before.1, before.2, introduced));

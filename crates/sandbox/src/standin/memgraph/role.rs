@@ -48,9 +48,7 @@ impl Node {
             .map_err(|_| refused())?;
         let saved = {
             let mut core = self.core();
-            core.model
-                .demote(MainId(random_id()))
-                .map_err(|_| refused())?;
+            core.model.demote(MainId(random_id())).map_err(|_| refused())?;
             core.port = Some(port);
             core.to_introduce.clear();
             core.save_replication()

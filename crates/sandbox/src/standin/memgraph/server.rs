@@ -113,6 +113,7 @@ impl Server {
                 .map_err(|error| StartError::Replica { port, error })?;
         }
         for name in names {
+            self.node.greet(name).await;
             health::tend(&self.node, name);
         }
         Ok(())
@@ -178,8 +179,8 @@ impl Server {
     }
 
     /// Makes something go wrong.
-    pub async fn inject(&self, fault: Fault) -> Result<(), String> {
-        admin::inject(&self.node, fault).await
+    pub fn inject(&self, fault: &Fault) -> Result<(), String> {
+        admin::inject(&self.node, fault)
     }
 
     /// Everything that a real server does not show, as JSON.

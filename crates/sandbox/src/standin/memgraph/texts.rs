@@ -3,6 +3,7 @@
 
 use bolt::message::Failure;
 use sim::memgraph::instance::{Failure as Unconfirmed, Mode, Profile, Reason, RegistrationName, SyncFailure};
+use std::fmt::Write as _;
 
 /// How a commit came about: the code of a failure depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +73,7 @@ fn text(
 }
 
 /// From 3.10 on each replica is named; those with one mode and one reason together.
-fn detailed(
-    failures: &[Unconfirmed],
-    aborted: bool,
-    name: impl Fn(RegistrationName) -> String,
-) -> String {
+fn detailed(failures: &[Unconfirmed], aborted: bool, name: impl Fn(RegistrationName) -> String) -> String {
     let mut groups: Vec<((Mode, Reason), Vec<String>)> = Vec::new();
     for failure in failures {
         let key = (failure.mode, failure.reason);
@@ -94,12 +91,13 @@ fn detailed(
             Mode::Async => "ASYNC",
         };
         let replicas = if several { "replicas" } else { "replica" };
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             " Failed to replicate to {mode} {replicas} {}: {}. {} will be recovered automatically.",
             listed(names),
             reason_text(*reason, several),
             if several { "Replicas" } else { "Replica" },
-        ));
+        );
     }
     text.push_str(if aborted {
         " Transaction was aborted on all instances."
@@ -112,13 +110,14 @@ fn detailed(
         .flat_map(|(_, names)| names.clone())
         .collect();
     if !late.is_empty() {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             " Main reached an RPC timeout while replicating to [{}]. One possible reason for this error is \
              that the replica is down and in that case make sure to recover it. If all of your replicas are \
              up and running normally, then please try setting a smaller parameter value for \
              'deltas_batch_progress_size' using 'SET COORDINATOR SETTING' query on the coordinator.",
             late.join(", ")
-        ));
+        );
     }
     text.push_str(" Check the status of the replicas using 'SHOW REPLICAS' query.");
     text

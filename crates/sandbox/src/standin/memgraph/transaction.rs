@@ -118,7 +118,12 @@ impl Transaction {
 
     /// Commits. A transaction that changed nothing has nothing to be refused.
     pub(super) async fn commit(mut self, kind: Kind) -> Result<Option<String>, Failure<'static>> {
-        let Some(State { seen, content, changes }) = self.state.take() else {
+        let Some(State {
+            seen,
+            content,
+            changes,
+        }) = self.state.take()
+        else {
             return Ok(None);
         };
         self.node.core().open_transactions -= 1;

@@ -18,7 +18,10 @@ pub(super) type Committed = Transaction<Vec<Change>>;
 #[derive(Serialize, Deserialize)]
 enum Line {
     /// Everything so far: what recovery from a MAIN leaves behind.
-    Base { store: Graph, runs: Vec<Run> },
+    Base {
+        store: Graph,
+        runs: Vec<Run>,
+    },
     Commit(Committed),
 }
 
@@ -266,7 +269,11 @@ fn read(path: &Path, before: Option<State>, snapshot: Option<&State>) -> Result<
 
 /// The file of an ended process gets its final name; an empty one goes.
 fn close(path: &Path) -> Result<(), DiskError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let Some(stamp) = name.strip_suffix("_current") else {
         return Ok(());
     };
@@ -284,9 +291,12 @@ fn close(path: &Path) -> Result<(), DiskError> {
     };
     let closed = format!("{stamp}_from_{}_to_{}", first.0, last.0);
     // What is being cut off must not come back when the file is read again.
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let whole = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
     let file = OpenOptions::new().write(true).open(path).map_err(error)?;
-    file.set_len(u64::try_from(whole).unwrap_or(u64::MAX)).map_err(error)?;
+    file.set_len(u64::try_from(whole).unwrap_or(u64::MAX))
+        .map_err(error)?;
     fs::rename(path, path.with_file_name(closed)).map_err(error)
 }
-

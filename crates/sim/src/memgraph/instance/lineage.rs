@@ -1,10 +1,10 @@
 //! Epochs: what the server remembers about its past, wrongly at times, and
 //! what is really in the data.
 
-use serde::{Deserialize, Serialize};
 use super::ids::{EpochId, IdVisitor, MainId, Ts};
 use super::profile::Profile;
 use super::registration::Status;
+use serde::{Deserialize, Serialize};
 
 /// One line of the history that divergence is judged by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]

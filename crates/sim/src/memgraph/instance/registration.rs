@@ -1,8 +1,8 @@
 //! A MAIN's list of replicas.
 
-use serde::{Deserialize, Serialize};
 use super::ids::{NodeId, RegistrationName, Ts};
 use super::rpc::{Answer, Network, Rpc, Store, Transaction};
+use serde::{Deserialize, Serialize};
 
 /// How a MAIN waits for a replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

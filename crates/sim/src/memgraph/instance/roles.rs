@@ -1,10 +1,10 @@
 //! Promotion and demotion.
 
-use serde::{Deserialize, Serialize};
 use super::Instance;
 use super::error::Error;
 use super::ids::{EpochId, MainId};
 use super::rpc::Store;
+use serde::{Deserialize, Serialize};
 
 /// The role of an instance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

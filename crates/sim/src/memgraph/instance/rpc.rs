@@ -28,7 +28,10 @@ pub trait Network<S: Store> {
 
 /// A request from a MAIN to a peer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(bound(serialize = "S: Serialize, S::Delta: Serialize", deserialize = "S: Deserialize<'de>, S::Delta: Deserialize<'de>"))]
+#[serde(bound(
+    serialize = "S: Serialize, S::Delta: Serialize",
+    deserialize = "S: Deserialize<'de>, S::Delta: Deserialize<'de>"
+))]
 pub enum Rpc<S: Store> {
     /// Is the replication port open?
     Ping,
@@ -123,7 +126,10 @@ impl<D> Transaction<D> {
 
 /// What recovery sends: MAIN's whole state, as the receiver will have it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(bound(serialize = "S: Serialize, S::Delta: Serialize", deserialize = "S: Deserialize<'de>, S::Delta: Deserialize<'de>"))]
+#[serde(bound(
+    serialize = "S: Serialize, S::Delta: Serialize",
+    deserialize = "S: Deserialize<'de>, S::Delta: Deserialize<'de>"
+))]
 pub struct Files<S: Store> {
     /// All data.
     pub store: S,

@@ -1,9 +1,9 @@
 //! What the protocol itself relies on.
 
+use super::super::client::{Client, Outcome};
 use super::cluster::{Cluster, Trouble, expect};
 use bolt::message::{Auth, Run};
 use bolt::packstream::Value;
-use super::super::client::{Client, Outcome};
 use std::time::{Duration, Instant};
 
 pub(super) async fn start_up_fence(c: &mut Cluster) -> Result<(), Trouble> {
@@ -24,7 +24,9 @@ pub(super) async fn start_up_fence(c: &mut Cluster) -> Result<(), Trouble> {
 async fn marked(c: &mut Cluster) -> Result<(), Trouble> {
     c.pair("STRICT_SYNC").await?;
     c.rows(0, "CREATE INDEX ON :__mainstay").await?;
-    c.rows(0, "CREATE (:__mainstay {term: 1, proof: 0})").await.map(drop)
+    c.rows(0, "CREATE (:__mainstay {term: 1, proof: 0})")
+        .await
+        .map(drop)
 }
 
 fn swap(old: i64, new: i64) -> Run<'static> {
@@ -65,11 +67,13 @@ pub(super) async fn fence(c: &mut Cluster) -> Result<(), Trouble> {
     c.pair("STRICT_SYNC").await?;
     c.write(0, 1).await?;
     c.promote(1).await?;
-    c.refused_with(0, "CREATE (:W {id: 2})", "aborted on all instances").await?;
+    c.refused_with(0, "CREATE (:W {id: 2})", "aborted on all instances")
+        .await?;
     c.kill(0).await?;
     c.begin(0, &[]).await?;
     c.role(0, "main").await?;
-    c.refused_with(0, "CREATE (:W {id: 3})", "aborted on all instances").await?;
+    c.refused_with(0, "CREATE (:W {id: 3})", "aborted on all instances")
+        .await?;
     c.has(0, &[1]).await?;
     c.write(1, 4).await?;
     c.demote(0).await?;
@@ -81,14 +85,17 @@ pub(super) async fn fence(c: &mut Cluster) -> Result<(), Trouble> {
 pub(super) async fn late_drop(c: &mut Cluster) -> Result<(), Trouble> {
     c.demote(1).await?;
     let port = c.replication_port(1)?;
-    let register = |generation: u8| {
-        format!("REGISTER REPLICA ha_1_g{generation} STRICT_SYNC TO '127.0.0.1:{port}'")
-    };
+    let register =
+        |generation: u8| format!("REGISTER REPLICA ha_1_g{generation} STRICT_SYNC TO '127.0.0.1:{port}'");
     c.rows(0, &register(1)).await?;
     c.rows(0, "DROP REPLICA ha_1_g1").await?;
     c.rows(0, &register(2)).await?;
-    c.refused_with(0, "DROP REPLICA ha_1_g1", "Failed to unregister the replica ha_1_g1.")
-        .await?;
+    c.refused_with(
+        0,
+        "DROP REPLICA ha_1_g1",
+        "Failed to unregister the replica ha_1_g1.",
+    )
+    .await?;
     c.write(0, 1).await?;
     c.has(1, &[1]).await
 }
@@ -143,7 +150,10 @@ pub(super) async fn users(c: &mut Cluster) -> Result<(), Trouble> {
     c.register(0, "ASYNC", 1).await?;
     let deadline = Instant::now() + Duration::from_secs(10);
     while c.client(1).await.is_err() {
-        expect(Instant::now() < deadline, "the users of the replica are still there")?;
+        expect(
+            Instant::now() < deadline,
+            "the users of the replica are still there",
+        )?;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let rows = c.rows(1, "SHOW USERS").await?;

@@ -165,7 +165,9 @@ impl Cluster {
     /// Only a stand-in can be made to fail on purpose.
     pub(super) fn inject(&mut self, at: usize, fault: &Fault) -> Result<(), Trouble> {
         if !self.subject.program.stand_in {
-            return Err(Trouble::NotTestable("a real server has no faults to order".to_owned()));
+            return Err(Trouble::NotTestable(
+                "a real server has no faults to order".to_owned(),
+            ));
         }
         Ok(self.process(at)?.inject(fault)?)
     }
@@ -207,7 +209,11 @@ impl Cluster {
     }
 
     /// The text of a refusal that must come.
-    pub(super) async fn refusal(&mut self, at: usize, query: &str) -> Result<(String, String, &'static str), Trouble> {
+    pub(super) async fn refusal(
+        &mut self,
+        at: usize,
+        query: &str,
+    ) -> Result<(String, String, &'static str), Trouble> {
         match self.ask(at, query).await? {
             Outcome::Done(_) => Err(Trouble::Different(format!(
                 "`{query}` on server {at} was not refused"
@@ -228,7 +234,9 @@ impl Cluster {
 
     /// Writes until it works: the first write after a replica was away may fail once.
     pub(super) async fn write(&mut self, at: usize, id: i64) -> Result<(), Trouble> {
-        self.rows(at, &format!("CREATE (:W {{id: {id}}})")).await.map(drop)
+        self.rows(at, &format!("CREATE (:W {{id: {id}}})"))
+            .await
+            .map(drop)
     }
 
     pub(super) async fn ids(&mut self, at: usize) -> Result<Vec<i64>, Trouble> {
@@ -284,7 +292,11 @@ impl Cluster {
     }
 
     /// Status of `r<peer>`: none if it is a zombie or not there.
-    pub(super) async fn status(&mut self, main: usize, peer: usize) -> Result<Option<(String, i64)>, Trouble> {
+    pub(super) async fn status(
+        &mut self,
+        main: usize,
+        peer: usize,
+    ) -> Result<Option<(String, i64)>, Trouble> {
         let name = format!("r{peer}");
         let rows = self.rows(main, "SHOW REPLICAS").await?;
         let info = rows

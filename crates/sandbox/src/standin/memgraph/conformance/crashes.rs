@@ -26,7 +26,10 @@ pub(super) async fn after_local_commit(c: &mut Cluster) -> Result<(), Trouble> {
         },
     )?;
     let outcome = c.ask(0, "CREATE (:W {id: 2})").await;
-    expect(outcome.is_err(), format!("acknowledged by a process that ended: {outcome:?}"))?;
+    expect(
+        outcome.is_err(),
+        format!("acknowledged by a process that ended: {outcome:?}"),
+    )?;
     c.ended(0).await?;
     promote_soon(c, 1).await?;
     c.has(1, &[1]).await?;
@@ -98,10 +101,12 @@ pub(super) async fn busy_state(c: &mut Cluster) -> Result<(), Trouble> {
     let mut writer = c.client(0).await?;
     let writing = tokio::spawn(async move { writer.query("CREATE (:W {id: 2})").await });
     sleep(Duration::from_millis(300)).await;
-    c.refused_with(0, "DROP REPLICA r1", "lack of unique access").await?;
+    c.refused_with(0, "DROP REPLICA r1", "lack of unique access")
+        .await?;
     let port = c.replication_port(0)?;
     let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
-    c.refused_with(0, &demote, "Couldn't set role to replica!").await?;
+    c.refused_with(0, &demote, "Couldn't set role to replica!")
+        .await?;
     let register = c.registration("ASYNC", 2)?;
     c.refused_with(0, &register, "Error: 6").await?;
     c.role(0, "main").await?;
@@ -131,5 +136,8 @@ pub(super) async fn durable(c: &mut Cluster) -> Result<(), Trouble> {
     let stored = c.ids(0).await?;
     let missing = acknowledged.iter().filter(|id| !stored.contains(id)).count();
     expect(!acknowledged.is_empty(), "nothing was written")?;
-    expect(missing == 0, format!("{missing} of {} are missing", acknowledged.len()))
+    expect(
+        missing == 0,
+        format!("{missing} of {} are missing", acknowledged.len()),
+    )
 }

@@ -5,8 +5,12 @@ use sim::memgraph::instance::{Profile, SyncFailure};
 use tokio::time::sleep;
 
 pub(super) async fn roles(c: &mut Cluster) -> Result<(), Trouble> {
-    c.refused_with(0, "SET REPLICATION ROLE TO MAIN", "Couldn't set replication role to main!")
-        .await?;
+    c.refused_with(
+        0,
+        "SET REPLICATION ROLE TO MAIN",
+        "Couldn't set replication role to main!",
+    )
+    .await?;
     c.demote(1).await?;
     let port = c.replication_port(1)?;
     let again = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
@@ -24,7 +28,10 @@ pub(super) async fn zombie(c: &mut Cluster) -> Result<(), Trouble> {
     let register = c.registration("STRICT_SYNC", 1)?;
     c.refused_with(0, &register, "Error: 5").await?;
     let listed = c.rows(0, "SHOW REPLICAS").await?;
-    expect(listed.len() == 1, format!("a failed registration should stay: {listed:?}"))?;
+    expect(
+        listed.len() == 1,
+        format!("a failed registration should stay: {listed:?}"),
+    )?;
     expect(
         c.status(0, 1).await?.is_none(),
         "a failed registration should show no data",
@@ -48,11 +55,15 @@ pub(super) async fn sync_lost(c: &mut Cluster) -> Result<(), Trouble> {
     match c.profile().sync_failure() {
         SyncFailure::Warning => expect(failure.is_none(), format!("should only warn: {outcome:?}"))?,
         SyncFailure::Transient => expect(
-            failure.as_deref().is_some_and(|code| code.contains("TransientError")),
+            failure
+                .as_deref()
+                .is_some_and(|code| code.contains("TransientError")),
             format!("should be a TransientError: {outcome:?}"),
         )?,
         SyncFailure::Client => expect(
-            failure.as_deref().is_some_and(|code| code.contains("ClientError")),
+            failure
+                .as_deref()
+                .is_some_and(|code| code.contains("ClientError")),
             format!("should be a ClientError: {outcome:?}"),
         )?,
     }
@@ -66,7 +77,8 @@ pub(super) async fn strict_lost(c: &mut Cluster) -> Result<(), Trouble> {
     c.pair("STRICT_SYNC").await?;
     c.write(0, 1).await?;
     c.kill(1).await?;
-    c.refused_with(0, "CREATE (:W {id: 2})", "aborted on all instances").await?;
+    c.refused_with(0, "CREATE (:W {id: 2})", "aborted on all instances")
+        .await?;
     c.has(0, &[1]).await?;
     c.rows(0, "DROP REPLICA r1").await?;
     c.write(0, 2).await?;
@@ -85,7 +97,10 @@ pub(super) async fn diverged(c: &mut Cluster) -> Result<(), Trouble> {
     c.refused_with(1, &register, "Error: 3").await?;
     let listed = c.rows(1, "SHOW REPLICAS").await?.len();
     let zombie = usize::from(c.profile() != Profile::Next);
-    expect(listed == zombie, format!("{listed} registrations are left, expected {zombie}"))?;
+    expect(
+        listed == zombie,
+        format!("{listed} registrations are left, expected {zombie}"),
+    )?;
     if zombie == 1 {
         c.rows(1, "DROP REPLICA r0").await?;
     }
@@ -137,7 +152,8 @@ pub(super) async fn stolen(c: &mut Cluster) -> Result<(), Trouble> {
         Trouble::Different(text) if text.contains("Error: 3") => Ok(()),
         other => Err(other),
     })?;
-    c.refused_with(0, "CREATE (:W {id: 2})", "aborted on all instances").await?;
+    c.refused_with(0, "CREATE (:W {id: 2})", "aborted on all instances")
+        .await?;
     c.until(0, 1, "invalid").await?;
     sleep(c.scaled(3.0)).await;
     let status = c.status(0, 1).await?;

@@ -133,7 +133,9 @@ fn role(parser: &mut Parser<'_>) -> Result<Administration, ParseError> {
         };
     }
     let Kind::Int(port) = *parser.kind() else {
-        return Err(ParseError::Semantic("Port must be an integer literal!".to_owned()));
+        return Err(ParseError::Semantic(
+            "Port must be an integer literal!".to_owned(),
+        ));
     };
     parser.advance();
     if main {
@@ -257,11 +259,8 @@ fn trigger(parser: &mut Parser<'_>) -> Result<Query, ParseError> {
         if !changes.iter().any(|change| parser.word(change)) {
             return Err(parser.unexpected("{CREATE, DELETE, UPDATE}"));
         }
-        event = parser
-            .query
-            .get(start..parser.ended_at())
-            .unwrap_or_default()
-            .to_owned();
+        let written = parser.query.get(start..parser.ended_at()).unwrap_or_default();
+        written.clone_into(&mut event);
     }
     let phase = if parser.word("BEFORE") {
         "BEFORE COMMIT"

@@ -231,9 +231,11 @@ impl Expression {
             Self::Count(_) | Self::Aggregate(..) => true,
             Self::Binary(_, a, b) | Self::Range(a, b) => a.aggregates() || b.aggregates(),
             Self::IsNull(inner, _) | Self::Not(inner) => inner.aggregates(),
-            Self::Literal(_) | Self::Parameter(_) | Self::Variable(_) | Self::Property(..) | Self::List(_) => {
-                false
-            }
+            Self::Literal(_)
+            | Self::Parameter(_)
+            | Self::Variable(_)
+            | Self::Property(..)
+            | Self::List(_) => false,
         }
     }
 }

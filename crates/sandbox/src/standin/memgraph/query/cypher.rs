@@ -1,9 +1,7 @@
 //! Reading and writing the graph: single nodes, no relationships.
 
 use super::super::scalar::Scalar;
-use super::ast::{
-    Aggregate, Assignment, Clause, Cypher, Expression, Item, Operator, Pattern, Query, Return,
-};
+use super::ast::{Aggregate, Assignment, Clause, Cypher, Expression, Item, Operator, Pattern, Query, Return};
 use super::lexer::Kind;
 use super::parser::{ParseError, Parser};
 
@@ -237,7 +235,11 @@ fn comparison(parser: &mut Parser<'_>) -> Result<Expression, ParseError> {
         return Ok(Expression::IsNull(Box::new(left), true));
     }
     if parser.word("IN") {
-        return Ok(Expression::Binary(Operator::In, Box::new(left), Box::new(sum(parser)?)));
+        return Ok(Expression::Binary(
+            Operator::In,
+            Box::new(left),
+            Box::new(sum(parser)?),
+        ));
     }
     let signs = [
         ("=", Operator::Equal),
@@ -297,7 +299,11 @@ fn atom(parser: &mut Parser<'_>) -> Result<Expression, ParseError> {
     }
     if parser.sign("-") {
         let zero = Box::new(Expression::Literal(Scalar::Int(0)));
-        return Ok(Expression::Binary(Operator::Subtract, zero, Box::new(atom(parser)?)));
+        return Ok(Expression::Binary(
+            Operator::Subtract,
+            zero,
+            Box::new(atom(parser)?),
+        ));
     }
     let literal = match parser.kind().clone() {
         Kind::Int(value) => Expression::Literal(Scalar::Int(value)),

@@ -73,7 +73,7 @@ pub(in super::super) fn evaluate(
     let mut rows = vec![Row::new()];
     for clause in &query.clauses {
         if let Clause::Return(returning) = clause {
-            let rows = run.returning(returning, rows)?;
+            let rows = run.returning(returning, &rows)?;
             return Ok(Evaluated {
                 rows,
                 stats: run.stats,
@@ -201,7 +201,12 @@ impl Run<'_> {
         };
         let vertices = &self.view.content.vertices;
         Ok(match bound {
-            Some(id) => vertices.get(&id).filter(|v| fits(v)).map(|_| id).into_iter().collect(),
+            Some(id) => vertices
+                .get(&id)
+                .filter(|v| fits(v))
+                .map(|_| id)
+                .into_iter()
+                .collect(),
             None => vertices
                 .iter()
                 .filter(|(_, vertex)| fits(vertex))
@@ -261,13 +266,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn assign(
-        &mut self,
-        variable: &str,
-        key: &str,
-        value: Scalar,
-        row: &Row,
-    ) -> Result<(), EvaluationError> {
+    fn assign(&mut self, variable: &str, key: &str, value: Scalar, row: &Row) -> Result<(), EvaluationError> {
         let Some(id) = vertex(variable, row)? else {
             return Ok(());
         };
@@ -298,11 +297,7 @@ impl Run<'_> {
         self.view.changes.push(change);
     }
 
-    fn returning(
-        &self,
-        returning: &Return,
-        rows: Vec<Row>,
-    ) -> Result<Vec<Vec<OwnedValue>>, EvaluationError> {
+    fn returning(&self, returning: &Return, rows: &[Row]) -> Result<Vec<Vec<OwnedValue>>, EvaluationError> {
         let Return {
             items,
             order,
@@ -311,9 +306,9 @@ impl Run<'_> {
         } = returning;
         let mut keyed = Vec::new();
         if items.iter().any(|item| item.value.aggregates()) {
-            keyed.push((Vec::new(), self.aggregated(items, &rows)?));
+            keyed.push((Vec::new(), self.aggregated(items, rows)?));
         } else {
-            for row in &rows {
+            for row in rows {
                 let mut values = Vec::new();
                 let mut known = row.clone();
                 for Item { value, name } in items {
@@ -352,10 +347,9 @@ impl Run<'_> {
                 Expression::Count(variable) => {
                     let counted = rows.iter().filter(|row| match variable {
                         None => true,
-                        Some(variable) => !matches!(
-                            row.get(variable),
-                            None | Some(Binding::Value(Scalar::Null))
-                        ),
+                        Some(variable) => {
+                            !matches!(row.get(variable), None | Some(Binding::Value(Scalar::Null)))
+                        }
                     });
                     Ok(Value::Int(i64::try_from(counted.count()).unwrap_or(i64::MAX)))
                 }
@@ -368,9 +362,9 @@ impl Run<'_> {
                         }
                     }
                     let best = |wanted: Ordering, values: Vec<Scalar>| {
-                        values.into_iter().reduce(|a, b| {
-                            if b.compare(&a) == Some(wanted) { b } else { a }
-                        })
+                        values
+                            .into_iter()
+                            .reduce(|a, b| if b.compare(&a) == Some(wanted) { b } else { a })
                     };
                     let value = match aggregate {
                         Aggregate::Max => best(Ordering::Greater, values),
@@ -423,7 +417,9 @@ impl Run<'_> {
                 }
                 Some(Binding::Value(Scalar::Null)) => Scalar::Null,
                 Some(Binding::Value(_)) => {
-                    return refused("Only nodes, edges, maps, temporal types, points and graphs have properties to be looked-up.");
+                    return refused(
+                        "Only nodes, edges, maps, temporal types, points and graphs have properties to be looked-up.",
+                    );
                 }
                 None => return refused(format!("Unbound variable: {variable}.")),
             },

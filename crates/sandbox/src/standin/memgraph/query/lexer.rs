@@ -13,7 +13,9 @@ pub(super) struct Token {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// A word, or a name in backquotes.
-    Word { quoted: bool },
+    Word {
+        quoted: bool,
+    },
     Int(i64),
     Float(f64),
     /// A string without its quotes.
@@ -112,10 +114,7 @@ impl Cutter<'_> {
 }
 
 fn number(rest: &str) -> (usize, Kind) {
-    let digits = |text: &str| {
-        text.find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len())
-    };
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let whole = digits(rest);
     let after = rest.get(whole..).unwrap_or_default();
     if let Some(fraction) = after.strip_prefix('.') {

@@ -9,6 +9,8 @@ mod evaluate;
 mod lexer;
 mod operators;
 mod parser;
+#[cfg(test)]
+mod tests;
 
 pub(super) use ast::{Administration, Cypher, Definition, Query, Scope, Show, User};
 pub(super) use evaluate::{Evaluated, EvaluationError, Stats, View, evaluate};

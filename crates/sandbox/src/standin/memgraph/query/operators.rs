@@ -50,9 +50,11 @@ pub(super) fn binary(operator: Operator, left: &Scalar, right: &Scalar) -> Resul
         Operator::Greater => compared(&[Ordering::Greater]),
         Operator::GreaterOrEqual => compared(&[Ordering::Greater, Ordering::Equal]),
         Operator::In => match right {
-            Scalar::List(values) => {
-                Scalar::Bool(values.iter().any(|value| left.compare(value) == Some(Ordering::Equal)))
-            }
+            Scalar::List(values) => Scalar::Bool(
+                values
+                    .iter()
+                    .any(|value| left.compare(value) == Some(Ordering::Equal)),
+            ),
             _ => Scalar::Null,
         },
         Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide => {
@@ -79,7 +81,13 @@ fn arithmetic(operator: Operator, left: &Scalar, right: &Scalar) -> Result<Scala
     };
     // Also what a division by zero is called.
     result.map_or_else(
-        || refused(format!("Invalid types: {} and {} for '{sign}'.", kind(left), kind(right))),
+        || {
+            refused(format!(
+                "Invalid types: {} and {} for '{sign}'.",
+                kind(left),
+                kind(right)
+            ))
+        },
         Ok,
     )
 }

@@ -11,7 +11,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(in super::super) enum ParseError {
     /// The grammar does not have it.
-    #[error("Error on line {line} position {position}. The underlying parsing error is mismatched input '{found}' expecting {expecting}")]
+    #[error(
+        "Error on line {line} position {position}. The underlying parsing error is mismatched input '{found}' expecting {expecting}"
+    )]
     Syntax {
         line: usize,
         position: usize,
@@ -59,7 +61,7 @@ impl Parser<'_> {
     }
 
     fn token(&self) -> Option<&Token> {
-        self.tokens.get(self.next).or(self.tokens.last())
+        self.tokens.get(self.next).or_else(|| self.tokens.last())
     }
 
     pub(super) fn kind(&self) -> &Kind {
