@@ -1,5 +1,13 @@
 //! One stand-in, or two, inside this process.
 
+// Everything here is a test, also what is not marked as one.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing
+)]
+
 use bolt::message::{Auth, Run};
 use bolt::packstream::Value;
 use sandbox::standin::memgraph::client::{Client, Message, Outcome};

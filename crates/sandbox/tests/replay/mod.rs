@@ -4,15 +4,15 @@ mod compare;
 mod play;
 mod step;
 
-pub use play::play;
+pub(crate) use play::play;
 
 /// One step that did not go as it was recorded.
 #[derive(Debug)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// Its number in the recording.
-    pub step: u32,
+    pub(crate) step: u32,
     /// What was done.
-    pub what: String,
+    pub(crate) what: String,
     /// What differed.
-    pub how: String,
+    pub(crate) how: String,
 }

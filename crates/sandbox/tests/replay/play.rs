@@ -46,7 +46,7 @@ struct Stage {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Plays one recording. `network` keeps recordings that are played at the same time apart.
-pub async fn play(
+pub(crate) async fn play(
     program: Program,
     profile: &str,
     recording: &str,
