@@ -215,6 +215,10 @@ impl Stage {
             Deed::Open => self.opened(node).await,
             Deed::Signal { signal } => {
                 let _ = self.process(node).signal(signal);
+                if signal == "STOP" {
+                    // Every thread has to notice it; a busy machine takes its time.
+                    sleep(Duration::from_millis(50)).await;
+                }
                 None
             }
             Deed::Ended { code } => self.ended(node, *code).await,
