@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Uuids {
     recorded: BTreeMap<String, String>,
+    /// Whether a ping may have healed what was `invalid`.
+    pub(super) soon: bool,
 }
 
 pub(super) fn refused(failure: &Failure<'_>, on: &str) -> Json {
@@ -173,6 +175,9 @@ fn same_row(uuids: &mut Uuids, recorded: &Json, seen: &Json) -> bool {
         && let [name_b, address_b, mode_b, _, info_b] = b.as_slice()
         && (name_a, address_a, mode_a) == (name_b, address_b, mode_b)
     {
+        if uuids.soon && status(info_a) == Some("invalid") && status(info_b) == Some("ready") {
+            return true;
+        }
         let passed = passing(info_a) && (passing(info_b) || status(info_b) == Some("ready"));
         if mode_a == "async" && passed {
             return true;

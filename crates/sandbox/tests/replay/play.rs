@@ -91,7 +91,9 @@ pub(crate) async fn play(
         let next = steps.get(at + 1).map_or(u64::MAX, |next| next.t);
         let ends = step.t + step.d;
         // What ended after the next thing began ran beside it.
-        if let Deed::Ask { query, params, see } = &step.deed
+        if let Deed::Ask {
+            query, params, see, ..
+        } = &step.deed
             && (ends > next.saturating_add(40) || see.get("lost").is_some_and(|how| how == "closed"))
         {
             let answer = tokio::spawn(stage.asking(&step.node, query, params, PATIENCE * 3));
@@ -267,14 +269,22 @@ impl Stage {
             }
             Deed::FirstRole { see } => self.first_role(node, see.as_deref()).await,
             Deed::Login { auth, see } => self.login(node, auth, see).await,
-            Deed::Ask { query, params, see } => {
+            Deed::Ask {
+                query,
+                params,
+                see,
+                soon,
+            } => {
+                self.uuids.soon = *soon;
                 let late = see.get("lost").is_some_and(|how| how == "timeout");
                 let patience = if late {
                     Duration::from_millis(step.d).mul_f64(self.scale)
                 } else {
                     PATIENCE * 3
                 };
-                self.ask(node, query, params, see, patience).await
+                let how = self.ask(node, query, params, see, patience).await;
+                self.uuids.soon = false;
+                how
             }
             Deed::Poll {
                 query,

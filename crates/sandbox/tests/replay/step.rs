@@ -64,6 +64,9 @@ pub(super) enum Deed {
         #[serde(default)]
         params: BTreeMap<String, Value>,
         see: Value,
+        /// A ping may have come first.
+        #[serde(default)]
+        soon: bool,
     },
     Poll {
         query: String,
