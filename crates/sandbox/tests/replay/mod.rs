@@ -3,6 +3,7 @@
 mod compare;
 mod play;
 mod step;
+mod tools;
 
 pub(crate) use play::play;
 
