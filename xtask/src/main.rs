@@ -4,7 +4,9 @@
 //! harder question whether the tests would notice a wrong protocol.
 
 mod checks;
+mod conformance;
 mod kube;
+
 mod mutants;
 mod stages;
 mod summary;
@@ -40,6 +42,8 @@ enum Task {
     /// Measure what has a limit
     #[command(subcommand)]
     Bench(kube::BenchTask),
+    /// Ask the stand-in, or a real server, for everything that the operator relies on
+    MemgraphConformance(conformance::ConformanceArgs),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +65,7 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Kube(task) => kube::kube(&workspace, &task),
         Task::Conformance(args) => kube::conformance(&workspace, &args),
         Task::Bench(task) => kube::bench(&workspace, &task),
+        Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),
     }
 }
 

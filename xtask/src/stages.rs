@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::Verdict;
 use crate::checks;
+use crate::conformance;
 use crate::summary::{Outcome, Summary, seconds};
 use crate::tools;
 use crate::workspace::{Workspace, display, stream};
@@ -98,6 +99,25 @@ const STAGES: &[Stage] = &[
         name: "test",
         about: "unit, integration and documentation tests, with every feature",
         run: Run::Cargo(&["test", "--locked", "--workspace", "--all-features"]),
+    },
+    Stage {
+        name: "conformance",
+        about: "the Memgraph stand-in does what the operator relies on, as every release it imitates",
+        run: Run::Check(conformance::stand_in),
+    },
+    Stage {
+        name: "drivers",
+        about: "the drivers of applications work with the stand-in; needs python3, node, npm and go",
+        run: Run::Cargo(&[
+            "test",
+            "--locked",
+            "--package",
+            "sandbox",
+            "--test",
+            "standin_drivers",
+            "--",
+            "--ignored",
+        ]),
     },
 ];
 

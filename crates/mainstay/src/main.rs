@@ -22,10 +22,26 @@ enum Command {
         #[arg(long)]
         brief: bool,
     },
+    /// Run a stand-in for a database, with the command line of the real server.
+    ///
+    /// `mainstay standin memgraph --data-directory=DIR --bolt-port=7687 --profile=3.12 --admin-port=9999`;
+    /// docs/stand-ins.md says what it can do.
+    #[command(disable_help_flag = true)]
+    Standin {
+        /// Which one, and its flags.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
-    let Command::Sandbox { brief } = Arguments::parse().command;
+    match Arguments::parse().command {
+        Command::Sandbox { brief } => sandbox(brief),
+        Command::Standin { args } => sandbox::standin::command(args),
+    }
+}
+
+fn sandbox(brief: bool) -> ExitCode {
     println!(
         "A simulated cluster: Mainstay's own decisions, on models of Memgraph, Kubernetes and the network."
     );

@@ -2,14 +2,15 @@
 
 use super::Instance;
 use super::error::Error;
-use super::ids::{RegistrationName, Ts};
+use super::ids::{NodeId, RegistrationName, Ts};
 use super::registration::{Mode, Registration, Status};
 use super::rpc::{Answer, Network, Rpc, Store, Transaction};
 
 /// How far the commit in flight is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
-    /// Two-phase: sent to a replica that hangs. Its vote is waited for, and MAIN takes no command meanwhile.
+    /// Sent; not everybody has answered. A replica that hangs has MAIN wait here, and MAIN takes no command
+    /// meanwhile.
     Voting,
     /// Two-phase: everybody voted yes, nobody has committed.
     Prepared,
@@ -39,6 +40,10 @@ impl<D> InFlight<D> {
         self.two_phase
     }
 
+    pub(super) const fn committed(&self) -> &Transaction<D> {
+        &self.transaction
+    }
+
     pub(super) const fn transaction(&mut self) -> &mut Transaction<D> {
         &mut self.transaction
     }
@@ -46,7 +51,10 @@ impl<D> InFlight<D> {
     /// Whether a process that ends now finds the transaction in its log again.
     /// In one phase the log is complete before anything is sent.
     pub(super) const fn survives(&self) -> bool {
-        !matches!(self.stage, Stage::Voting | Stage::Prepared)
+        match self.stage {
+            Stage::Voting | Stage::Prepared => !self.two_phase,
+            Stage::Logged | Stage::Committed | Stage::Finalized => true,
+        }
     }
 }
 
@@ -55,8 +63,10 @@ impl<D> InFlight<D> {
 pub enum Reason {
     /// Not `ready` when the commit began.
     NotInSync,
-    /// No answer, or a no vote.
+    /// No connection, or a no vote.
     Rpc,
+    /// Connected, and no answer in time.
+    TimedOut,
     /// Its status is `diverged`.
     Diverged,
 }
@@ -80,10 +90,21 @@ pub enum Begun {
     Prepared,
     /// One phase: commit locally, finish.
     Local,
-    /// Two-phase, and a replica hangs: nothing happens until [`Instance::vote`].
+    /// Two-phase, and a replica hangs: nothing happens until [`Instance::end_votes`].
     Waiting,
     /// Two-phase and over: nothing is stored, the client gets an error.
     Aborted(Vec<Failure>),
+}
+
+/// A request that is to be sent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Call<S: Store> {
+    /// Which registration it belongs to.
+    pub name: RegistrationName,
+    /// To whom.
+    pub peer: NodeId,
+    /// What.
+    pub rpc: Rpc<S>,
 }
 
 /// The answer to the client.
@@ -101,6 +122,50 @@ impl<S: Store> Instance<S> {
     /// First step: opens the streams, sends the transaction, collects votes. A replica that hangs has this step
     /// wait, half a minute on a real server.
     pub fn begin(&mut self, delta: S::Delta, net: &mut impl Network<S>) -> Result<Begun, Error> {
+        let calls = self.open_commit(delta)?;
+        let mut waits = false;
+        for entry in self.registrations.iter_mut().filter(|entry| entry.open) {
+            if entry.mode == Mode::StrictSync && net.hangs(entry.peer) {
+                // Its vote does not come on this connection, whatever becomes of the process.
+                entry.stale = true;
+                waits = true;
+            }
+        }
+        if waits {
+            Ok(Begun::Waiting)
+        } else {
+            self.collect(calls, net)
+        }
+    }
+
+    /// The votes that [`Begun::Waiting`] waits for are in, or were waited for long enough.
+    pub fn end_votes(&mut self, net: &mut impl Network<S>) -> Result<Begun, Error> {
+        let commit = at_stage(&mut self.in_flight, |commit| commit.stage == Stage::Voting)?;
+        let (transaction, two_phase) = (commit.transaction.clone(), commit.two_phase);
+        let calls = self.prepares(&transaction, two_phase);
+        self.collect(calls, net)
+    }
+
+    fn collect(&mut self, calls: Vec<Call<S>>, net: &mut impl Network<S>) -> Result<Begun, Error> {
+        for Call { name, peer: _, rpc } in calls {
+            let vote = if self.entry(name)?.prepare(rpc, net) {
+                Ok(())
+            } else {
+                Err(Reason::Rpc)
+            };
+            self.vote(name, vote)?;
+        }
+        let (begun, calls) = self.close_votes()?;
+        for Call { name: _, peer, rpc } in calls {
+            // A lost message is as good: the next prepare replaces it.
+            net.call(peer, rpc);
+        }
+        Ok(begun)
+    }
+
+    /// The first part of [`Instance::begin`], for who cannot wait inside a
+    /// call: opens the streams and says what is to be sent.
+    pub fn open_commit(&mut self, delta: S::Delta) -> Result<Vec<Call<S>>, Error> {
         self.require_main()?;
         if self.in_flight.is_some() {
             return Err(Error::Busy);
@@ -118,45 +183,84 @@ impl<S: Store> Instance<S> {
         let strict = |entry: &Registration<S>| entry.attached && entry.mode == Mode::StrictSync;
         let two_phase = self.registrations.iter().any(strict);
         let failures = self.open_streams(two_phase);
+        let calls = self.prepares(&transaction, two_phase);
         self.in_flight = Some(InFlight {
             stage: Stage::Voting,
             two_phase,
             transaction,
             failures,
         });
-        let mut waits = false;
-        for entry in self.registrations.iter_mut().filter(|entry| entry.open) {
-            if entry.mode == Mode::StrictSync && net.hangs(entry.peer) {
-                // Its vote does not come on this connection, whatever becomes of the process.
-                entry.stale = true;
-                waits = true;
-            }
-        }
-        if waits { Ok(Begun::Waiting) } else { self.vote(net) }
+        Ok(calls)
     }
 
-    /// The votes are in, or were waited for long enough.
-    pub fn vote(&mut self, net: &mut impl Network<S>) -> Result<Begun, Error> {
-        at_stage(&mut self.in_flight, |commit| commit.stage == Stage::Voting)?;
-        let InFlight {
-            stage: _,
-            two_phase,
-            transaction,
-            mut failures,
-        } = self.in_flight.take().ok_or(Error::WrongStage)?;
-        self.send(&transaction, two_phase, &mut failures, net);
-        if two_phase && !failures.is_empty() {
-            self.abort(transaction.ts, net);
-            return Ok(Begun::Aborted(failures));
+    /// The answer to one of the requests of [`Instance::open_commit`].
+    pub fn vote(&mut self, name: RegistrationName, vote: Result<(), Reason>) -> Result<(), Error> {
+        let position_from_vote = self.profile.position_from_vote();
+        let commit = at_stage(&mut self.in_flight, |commit| commit.stage == Stage::Voting)?;
+        let entry = self
+            .registrations
+            .iter_mut()
+            .find(|entry| entry.name == name && entry.open)
+            .ok_or(Error::UnknownName)?;
+        if let Err(reason) = vote {
+            entry.open = false;
+            entry.status = Status::Invalid;
+            commit.failures.push(Failure {
+                name,
+                mode: entry.mode,
+                reason,
+            });
+            return Ok(());
         }
-        let stage = if two_phase { Stage::Prepared } else { Stage::Logged };
-        self.in_flight = Some(InFlight {
-            stage,
-            two_phase,
-            transaction,
-            failures,
-        });
-        Ok(if two_phase { Begun::Prepared } else { Begun::Local })
+        if !commit.two_phase || position_from_vote {
+            entry.ts = commit.transaction.ts;
+        }
+        if !commit.two_phase {
+            entry.settle();
+        }
+        Ok(())
+    }
+
+    /// The last part of [`Instance::begin`]: everybody who was asked has
+    /// answered. What is to be sent now needs no answer.
+    pub fn close_votes(&mut self) -> Result<(Begun, Vec<Call<S>>), Error> {
+        let commit = at_stage(&mut self.in_flight, |commit| commit.stage == Stage::Voting)?;
+        if !commit.two_phase {
+            commit.stage = Stage::Logged;
+            return Ok((Begun::Local, Vec::new()));
+        }
+        if commit.failures.is_empty() {
+            commit.stage = Stage::Prepared;
+            return Ok((Begun::Prepared, Vec::new()));
+        }
+        let (failures, ts) = (std::mem::take(&mut commit.failures), commit.transaction.ts);
+        self.in_flight = None;
+        Ok((Begun::Aborted(failures), self.abort(ts)))
+    }
+
+    /// What [`Instance::finalize`] is going to send.
+    pub fn finalize_calls(&self) -> Vec<Call<S>> {
+        let Some(commit) = self
+            .in_flight
+            .as_ref()
+            .filter(|commit| commit.two_phase && commit.stage == Stage::Committed)
+        else {
+            return Vec::new();
+        };
+        let (main, ts) = (self.main, commit.transaction.ts);
+        self.registrations
+            .iter()
+            .filter(|entry| entry.open && entry.mode == Mode::StrictSync)
+            .map(|entry| Call {
+                name: entry.name,
+                peer: entry.peer,
+                rpc: Rpc::Finalize {
+                    main,
+                    ts,
+                    commit: true,
+                },
+            })
+            .collect()
     }
 
     /// Second step: the transaction is in MAIN's data.
@@ -236,6 +340,37 @@ impl<S: Store> Instance<S> {
         })
     }
 
+    /// A commit without a log: nobody is told, now or later.
+    pub fn commit_alone(&mut self, delta: &S::Delta) -> Result<Ts, Error> {
+        self.require_main()?;
+        if self.in_flight.is_some() {
+            return Err(Error::Busy);
+        }
+        let ts = self.clock;
+        self.clock = ts.next();
+        self.store.apply(delta);
+        self.lineage.append(self.writer, ts);
+        Ok(ts)
+    }
+
+    /// What [`Instance::deliver_async`] is going to send.
+    pub fn queued_for(&self, name: RegistrationName) -> Option<Call<S>> {
+        let (main, db) = (self.main, self.db);
+        let entry = self.registration(name)?;
+        let transaction = entry.queued.as_deref()?.clone();
+        let rpc = Rpc::Prepare {
+            main,
+            db,
+            transaction,
+            two_phase: false,
+        };
+        Some(Call {
+            name,
+            peer: entry.peer,
+            rpc,
+        })
+    }
+
     /// Background task of an ASYNC replica: delivers what is queued.
     pub fn deliver_async(
         &mut self,
@@ -295,69 +430,54 @@ impl<S: Store> Instance<S> {
         failures
     }
 
-    fn send(
-        &mut self,
-        transaction: &Transaction<S::Delta>,
-        two_phase: bool,
-        failures: &mut Vec<Failure>,
-        net: &mut impl Network<S>,
-    ) {
-        let (main, db, position_from_vote) = (self.main, self.db, self.profile.position_from_vote());
+    /// What the replicas with an open stream are sent before the commit.
+    fn prepares(&mut self, transaction: &Transaction<S::Delta>, two_phase: bool) -> Vec<Call<S>> {
+        let (main, db) = (self.main, self.db);
+        let mut calls = Vec::new();
         for entry in self.registrations.iter_mut().filter(|entry| entry.open) {
             match (entry.mode, two_phase) {
                 // ASYNC gets it after the commit, SYNC not at all.
-                (Mode::Async | Mode::Sync, true) => continue,
+                (Mode::Async | Mode::Sync, true) => {}
                 (Mode::Async, false) => {
                     entry.open = false;
                     entry.queued = Some(Box::new(transaction.clone()));
-                    continue;
                 }
-                (Mode::Sync, false) | (Mode::StrictSync, _) => {}
-            }
-            let rpc = Rpc::Prepare {
-                main,
-                db,
-                transaction: transaction.clone(),
-                two_phase,
-            };
-            if !entry.prepare(rpc, net) {
-                entry.open = false;
-                entry.status = Status::Invalid;
-                failures.push(Failure {
+                (Mode::Sync, false) | (Mode::StrictSync, _) => calls.push(Call {
                     name: entry.name,
-                    mode: entry.mode,
-                    reason: Reason::Rpc,
-                });
-                continue;
-            }
-            if !two_phase || position_from_vote {
-                entry.ts = transaction.ts;
-            }
-            if !two_phase {
-                entry.settle();
+                    peer: entry.peer,
+                    rpc: Rpc::Prepare {
+                        main,
+                        db,
+                        transaction: transaction.clone(),
+                        two_phase,
+                    },
+                }),
             }
         }
+        calls
     }
 
     /// Those that voted yes are told. ASYNC and SYNC replicas whose stream was
     /// opened stay `replicating`: the next write finds them so and skips them.
-    fn abort(&mut self, ts: Ts, net: &mut impl Network<S>) {
+    fn abort(&mut self, ts: Ts) -> Vec<Call<S>> {
         let main = self.main;
+        let mut calls = Vec::new();
         for entry in self.registrations.iter_mut().filter(|entry| entry.open) {
             entry.open = false;
             if entry.mode == Mode::StrictSync {
-                // A lost message is as good: the next prepare replaces it.
-                net.call(
-                    entry.peer,
-                    Rpc::Finalize {
+                calls.push(Call {
+                    name: entry.name,
+                    peer: entry.peer,
+                    rpc: Rpc::Finalize {
                         main,
                         ts,
                         commit: false,
                     },
-                );
+                });
                 entry.settle();
             }
         }
+        calls
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::Instance;
 use super::error::Error;
-use super::ids::{DatabaseId, EpochId, IdVisitor, MainId, Ts};
+use super::ids::{DatabaseId, EpochId, IdVisitor, MainId, NodeId, RegistrationName, Ts};
 use super::lineage::{Lineage, Run, Snapshot, visit_runs};
-use super::registration::Registration;
+use super::profile::Profile;
+use super::registration::{Mode, Registration};
 use super::roles::Role;
 use super::rpc::Store;
 
@@ -44,6 +45,36 @@ pub enum Stop {
     PowerLost,
 }
 
+/// What a process finds on its disk when it starts.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Found<S> {
+    /// The role it had.
+    pub role: Role,
+    /// The main id it had.
+    pub main: MainId,
+    /// The database.
+    pub db: DatabaseId,
+    /// All committed data.
+    pub store: S,
+    /// The runs behind it.
+    pub runs: Vec<Run>,
+    /// The snapshot, if there is one.
+    pub snapshot: Option<Snapshot>,
+    /// The list of replicas.
+    pub replicas: Vec<Listed>,
+}
+
+/// One entry of the list of replicas, as it is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: RegistrationName,
+    /// Its mode.
+    pub mode: Mode,
+    /// Where it points.
+    pub peer: NodeId,
+}
+
 /// One restart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Restart {
@@ -58,6 +89,39 @@ pub struct Restart {
 }
 
 impl<S: Store> Instance<S> {
+    /// A process starts on a disk that another one left. `epoch` is used if
+    /// nothing there names one, `writer` labels what this process commits.
+    pub fn started(profile: Profile, found: Found<S>, epoch: EpochId, writer: MainId) -> Self {
+        let Found {
+            role,
+            main,
+            db,
+            store,
+            runs,
+            snapshot,
+            replicas,
+        } = found;
+        let mut instance = Self::new(profile, db, epoch, main);
+        instance.role = role;
+        instance.store = store;
+        instance.lineage.runs = runs;
+        instance.snapshot = snapshot.map(Box::new);
+        instance.registrations = replicas
+            .into_iter()
+            .map(|Listed { name, mode, peer }| Registration::detached(name, mode, peer))
+            .collect();
+        instance.restart(Restart {
+            stop: Stop::Killed,
+            init_file: false,
+            main: writer,
+            epoch,
+        });
+        if role == Role::Main {
+            instance.writer = writer;
+        }
+        instance
+    }
+
     /// The process ends and starts again on the same disk.
     pub fn restart(&mut self, restart: Restart) {
         let Restart {

@@ -1,8 +1,10 @@
 //! What MAIN does about its replicas between commits.
 
 use super::Instance;
+use super::commit::Call;
 use super::error::Error;
-use super::ids::{NodeId, RegistrationName};
+use super::ids::{NodeId, RegistrationName, Ts};
+use super::lineage::Snapshot;
 use super::registration::{PINGS_TO_DOUBT, Registration, Status};
 use super::rpc::{Answer, Files, Network, Rpc, Store};
 
@@ -81,13 +83,14 @@ impl<S: Store> Instance<S> {
 
     /// Catch-up from the log.
     pub fn recover(&mut self, name: RegistrationName, net: &mut impl Network<S>) -> Result<Status, Error> {
-        self.recovering(name)?;
-        let files = Files {
-            store: self.store.clone(),
-            runs: self.lineage.runs.clone(),
-            snapshot: None,
-        };
-        self.send_files(name, files, net)
+        let call = self.log_for(name)?;
+        self.send_files(call, net)
+    }
+
+    /// What [`Instance::recover`] sends, for who cannot wait inside a call;
+    /// [`Instance::files_sent`] goes on.
+    pub fn log_for(&mut self, name: RegistrationName) -> Result<Call<S>, Error> {
+        self.files_for(name, None)
     }
 
     /// First half of a catch-up from the snapshot: the replica is emptied. A
@@ -97,12 +100,29 @@ impl<S: Store> Instance<S> {
         name: RegistrationName,
         net: &mut impl Network<S>,
     ) -> Result<Status, Error> {
+        let Call { name, peer, rpc } = self.clear_for(name)?;
+        let cleared = Answer::is_yes(net.call(peer, rpc));
+        self.cleared(name, cleared)
+    }
+
+    /// What [`Instance::recover_snapshot_begin`] sends; [`Instance::cleared`] goes on.
+    pub fn clear_for(&mut self, name: RegistrationName) -> Result<Call<S>, Error> {
         if self.snapshot.is_none() {
             return Err(Error::NoSnapshot);
         }
         let (main, db) = (self.main, self.db);
+        let peer = self.recovering(name)?.peer;
+        Ok(Call {
+            name,
+            peer,
+            rpc: Rpc::Clear { main, db },
+        })
+    }
+
+    /// The answer to [`Instance::clear_for`].
+    pub fn cleared(&mut self, name: RegistrationName, done: bool) -> Result<Status, Error> {
         let entry = self.recovering(name)?;
-        if !Answer::is_yes(net.call(entry.peer, Rpc::Clear { main, db })) {
+        if !done {
             entry.status = Status::Invalid;
         }
         Ok(entry.status)
@@ -114,37 +134,25 @@ impl<S: Store> Instance<S> {
         name: RegistrationName,
         net: &mut impl Network<S>,
     ) -> Result<Status, Error> {
-        self.recovering(name)?;
-        let snapshot = Some(self.snapshot.as_deref().ok_or(Error::NoSnapshot)?.clone());
-        let files = Files {
-            store: self.store.clone(),
-            runs: self.lineage.runs.clone(),
-            snapshot,
-        };
-        self.send_files(name, files, net)
+        let call = self.snapshot_for(name)?;
+        self.send_files(call, net)
     }
 
-    fn send_files(
-        &mut self,
-        name: RegistrationName,
-        files: Files<S>,
-        net: &mut impl Network<S>,
-    ) -> Result<Status, Error> {
-        let (main, db, ldt) = (self.main, self.db, self.lineage.ldt);
-        // A commit in flight is not in the files and did not open a stream to
-        // this replica: it moves on without it.
-        let level = self.in_flight.is_none();
-        let entry = self.entry(name)?;
-        let done = Answer::is_yes(net.call(
-            entry.peer,
-            Rpc::Files {
-                main,
-                db,
-                files: Box::new(files),
-            },
-        ));
+    /// What [`Instance::recover_snapshot_finish`] sends;
+    /// [`Instance::files_sent`] goes on.
+    pub fn snapshot_for(&mut self, name: RegistrationName) -> Result<Call<S>, Error> {
+        let snapshot = self.snapshot.as_deref().ok_or(Error::NoSnapshot)?.clone();
+        self.files_for(name, Some(snapshot))
+    }
+
+    /// The answer to files that ended at `upto`. What was committed meanwhile
+    /// is not in them and had no stream to this replica, nor has a commit in
+    /// flight: MAIN moved on without it.
+    pub fn files_sent(&mut self, name: RegistrationName, upto: Ts, done: bool) -> Result<Status, Error> {
+        let level = self.in_flight.is_none() && self.lineage.ldt == upto;
+        let entry = self.recovering(name)?;
         if done {
-            entry.ts = ldt;
+            entry.ts = upto;
         }
         entry.status = if done && level {
             Status::Ready
@@ -152,6 +160,28 @@ impl<S: Store> Instance<S> {
             Status::Invalid
         };
         Ok(entry.status)
+    }
+
+    fn files_for(&mut self, name: RegistrationName, snapshot: Option<Snapshot>) -> Result<Call<S>, Error> {
+        let peer = self.recovering(name)?.peer;
+        let files = Files {
+            store: self.store.clone(),
+            runs: self.lineage.runs.clone(),
+            snapshot,
+        };
+        let (main, db) = (self.main, self.db);
+        let rpc = Rpc::Files {
+            main,
+            db,
+            files: Box::new(files),
+        };
+        Ok(Call { name, peer, rpc })
+    }
+
+    fn send_files(&mut self, call: Call<S>, net: &mut impl Network<S>) -> Result<Status, Error> {
+        let Call { name, peer, rpc } = call;
+        let done = Answer::is_yes(net.call(peer, rpc));
+        self.files_sent(name, self.lineage.ldt, done)
     }
 
     fn attached(&mut self, name: RegistrationName) -> Result<&mut Registration<S>, Error> {

@@ -4,9 +4,10 @@
 use super::ids::{EpochId, IdVisitor, MainId, Ts};
 use super::profile::Profile;
 use super::registration::Status;
+use serde::{Deserialize, Serialize};
 
 /// One line of the history that divergence is judged by.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Ended {
     /// The epoch.
     pub epoch: EpochId,
@@ -15,7 +16,7 @@ pub struct Ended {
 }
 
 /// A stretch of committed transactions with one label.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// The label in the log, all that the real server has.
     pub epoch: EpochId,
@@ -28,7 +29,7 @@ pub struct Run {
 }
 
 /// What a snapshot file says about the past.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The history as it was in memory, right or wrong.
     pub history: Vec<Ended>,

@@ -23,8 +23,8 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use commit::{Acknowledged, Begun, Failure, Reason, Stage};
-pub use disk::{Restart, Stop};
+pub use commit::{Acknowledged, Begun, Call, Failure, Reason, Stage};
+pub use disk::{Found, Listed, Restart, Stop};
 pub use error::Error;
 pub use health::Pinged;
 pub use ids::{DatabaseId, EpochId, IdVisitor, MainId, NodeId, RegistrationName, Ts};
@@ -127,6 +127,11 @@ impl<S: Store> Instance<S> {
         self.in_flight.as_ref().map(InFlight::stage)
     }
 
+    /// What is being committed.
+    pub fn transaction_in_flight(&self) -> Option<&Transaction<S::Delta>> {
+        self.in_flight.as_ref().map(InFlight::committed)
+    }
+
     /// Is a two-phase commit in flight?
     pub fn is_two_phase(&self) -> bool {
         self.in_flight.as_ref().is_some_and(InFlight::is_two_phase)
@@ -163,6 +168,14 @@ impl<S: Store> Instance<S> {
                 status: registration.status,
             }),
         }))
+    }
+
+    /// A storage transaction begins on a MAIN and takes a timestamp. The
+    /// worlds of the explorer leave this out: only order matters to them.
+    pub fn take_timestamp(&mut self) {
+        if self.role == Role::Main && self.in_flight.is_none() {
+            self.clock = self.clock.next();
+        }
     }
 
     /// Lets a checker change the data, to bring equal states into one form.

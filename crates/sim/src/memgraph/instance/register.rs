@@ -28,20 +28,7 @@ impl<S: Store> Instance<S> {
         peer: NodeId,
         net: &mut impl Network<S>,
     ) -> Result<Status, Error> {
-        self.require_main()?;
-        if self.in_flight.is_some() {
-            return Err(Error::NoAccess);
-        }
-        if self.registration(name).is_some() {
-            return Err(Error::NameExists);
-        }
-        if self
-            .registrations
-            .iter()
-            .any(|registration| registration.peer == peer)
-        {
-            return Err(Error::EndpointExists);
-        }
+        self.may_register(name, peer)?;
         // The list is written before anybody is asked; that is why a failed
         // registration leaves a zombie.
         self.registrations.push(Registration::detached(name, mode, peer));
@@ -66,6 +53,25 @@ impl<S: Store> Instance<S> {
         entry.status = status;
         entry.ts = ts.unwrap_or_default();
         Ok(status)
+    }
+
+    /// Whether REGISTER gets as far as asking the peer.
+    pub fn may_register(&self, name: RegistrationName, peer: NodeId) -> Result<(), Error> {
+        self.require_main()?;
+        if self.in_flight.is_some() {
+            return Err(Error::NoAccess);
+        }
+        if self.registration(name).is_some() {
+            return Err(Error::NameExists);
+        }
+        if self
+            .registrations
+            .iter()
+            .any(|registration| registration.peer == peer)
+        {
+            return Err(Error::EndpointExists);
+        }
+        Ok(())
     }
 
     /// `DROP REPLICA`.

@@ -2,9 +2,10 @@
 
 use super::ids::{NodeId, RegistrationName, Ts};
 use super::rpc::{Answer, Network, Rpc, Store, Transaction};
+use serde::{Deserialize, Serialize};
 
 /// How a MAIN waits for a replica.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Mode {
     /// Never.
     Async,

@@ -4,9 +4,10 @@ use super::Instance;
 use super::error::Error;
 use super::ids::{EpochId, MainId};
 use super::rpc::Store;
+use serde::{Deserialize, Serialize};
 
 /// The role of an instance.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Takes writes.
     Main,

@@ -1,5 +1,6 @@
 //! What instances say to each other, and the data they carry.
 
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -31,7 +32,11 @@ pub trait Network<S: Store> {
 }
 
 /// A request from a MAIN to a peer.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "S: Serialize, S::Delta: Serialize",
+    deserialize = "S: Deserialize<'de>, S::Delta: Deserialize<'de>"
+))]
 pub enum Rpc<S: Store> {
     /// Is the replication port open?
     Ping,
@@ -93,7 +98,7 @@ pub enum Rpc<S: Store> {
 }
 
 /// One transaction on its way.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Transaction<D> {
     /// Its label.
     pub epoch: EpochId,
@@ -125,7 +130,11 @@ impl<D> Transaction<D> {
 }
 
 /// What recovery sends: MAIN's whole state, as the receiver will have it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "S: Serialize, S::Delta: Serialize",
+    deserialize = "S: Deserialize<'de>, S::Delta: Deserialize<'de>"
+))]
 pub struct Files<S: Store> {
     /// All data.
     pub store: S,
@@ -137,7 +146,7 @@ pub struct Files<S: Store> {
 }
 
 /// The answer to a request.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// Nothing listens: the peer is not a REPLICA.
     Refused,

@@ -111,7 +111,7 @@ impl State {
 
     /// A commit that waited for the vote of a replica that hangs goes on without it.
     pub(super) fn give_up(&mut self, doing: &mut Doing<'_>, number: u8) {
-        let begun = self.with_db(number, |db, net| db.vote(net));
+        let begun = self.with_db(number, |db, net| db.end_votes(net));
         doing.note(|| format!("{:?}", begun.and_then(Result::ok)));
         let Some(pod) = self.pod_mut(number).filter(|p| p.db.stage().is_none()) else {
             return;

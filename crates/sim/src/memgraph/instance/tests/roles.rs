@@ -72,10 +72,10 @@ fn a_commit_waits_for_a_replica_that_hangs_and_main_takes_no_command_meanwhile_1
     // Its process is ended and another one is there at once: the vote was asked of the one that is gone.
     cluster.hung = None;
     cluster.restart(2, Stop::Killed);
-    let begun = cluster.act(1, Instance::vote).unwrap();
+    let begun = cluster.act(1, Instance::end_votes).unwrap();
     assert!(matches!(begun, Begun::Aborted(_)), "{begun:?}");
     assert_eq!((cluster.writes(1), cluster.writes(2)), (&[][..], &[][..]));
-    assert_eq!(cluster.act(1, Instance::vote), Err(Error::WrongStage));
+    assert_eq!(cluster.act(1, Instance::end_votes), Err(Error::WrongStage));
     cluster.settle(1);
     assert_eq!(cluster.write(1, 2), Told::Acked);
     assert_eq!(cluster.writes(2), [2]);

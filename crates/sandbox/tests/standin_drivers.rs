@@ -1,0 +1,274 @@
+//! The drivers that applications use, against a stand-in and a replica of it.
+//! They are installed into the tools folder, outside the checkout.
+
+// Everything here is a test, also what is not marked as one.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing
+)]
+
+use bolt::message::Auth;
+use sandbox::standin::memgraph::client::{Client, Outcome};
+use sandbox::standin::memgraph::process::{Place, Process, Program};
+use sandbox::standin::memgraph::{Config, CrashPoint, Fault, Profile, Server};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const PYTHON: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
+const JAVASCRIPT: &str = "neo4j-driver@6.3.0";
+
+fn tools() -> PathBuf {
+    let set = |key: &str| {
+        std::env::var_os(key)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("MAINSTAY_TOOLS")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("mainstay").join("tools")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache").join("mainstay").join("tools")))
+        .expect("one of MAINSTAY_TOOLS, XDG_CACHE_HOME and HOME")
+        .join("drivers")
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers")
+}
+
+/// Runs something that must work; a toolchain that is missing is a failure like any other.
+fn run(command: &mut Command) {
+    let shown = format!("{command:?}");
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("{shown}: {error}. This test needs python3 with venv, node with npm, and go")
+    });
+    assert!(
+        output.status.success(),
+        "{shown}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A folder that is complete, or is made so. The versions are in its name.
+fn installed(name: &str, install: impl FnOnce(&Path)) -> PathBuf {
+    let folder = tools().join(name);
+    if !folder.join(".complete").exists() {
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        install(&folder);
+        std::fs::write(folder.join(".complete"), "").unwrap();
+    }
+    folder
+}
+
+fn python() -> PathBuf {
+    installed(&format!("python-{}", PYTHON.join("-")), |folder| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+        run(Command::new(folder.join("bin/pip"))
+            .args(["install", "--quiet", "--disable-pip-version-check"])
+            .args(PYTHON));
+    })
+    .join("bin/python")
+}
+
+fn javascript() -> PathBuf {
+    installed(
+        &format!("javascript-{}", JAVASCRIPT.replace('@', "-")),
+        |folder| {
+            run(Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"])
+                .arg(folder)
+                .arg(JAVASCRIPT));
+        },
+    )
+}
+
+/// Built each time: go keeps what it has built itself.
+fn go() -> PathBuf {
+    let program = tools().join("go-check");
+    std::fs::create_dir_all(tools()).unwrap();
+    run(Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(sources().join("go")));
+    program
+}
+
+/// Stand-ins that run in a thread of their own: the drivers are waited for.
+struct Pair {
+    _main: Server,
+    _replica: Server,
+    arguments: [String; 6],
+}
+
+async fn ask(client: &mut Client, query: &str) {
+    match client.query(query).await.unwrap() {
+        Outcome::Done(_) => {}
+        Outcome::Refused { failure, .. } => panic!("{query}: {failure}"),
+    }
+}
+
+async fn pair(profile: Profile, folder: &Path) -> Pair {
+    let _ = std::fs::remove_dir_all(folder);
+    let main = Server::start(Config::new(profile, folder.join("main")))
+        .await
+        .unwrap();
+    let replica = Server::start(Config::new(profile, folder.join("replica")))
+        .await
+        .unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let mut on_replica = Client::connect(replica.bolt(), Auth::None).await.unwrap();
+    ask(
+        &mut on_replica,
+        &format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}"),
+    )
+    .await;
+    let mut on_main = Client::connect(main.bolt(), Auth::None).await.unwrap();
+    ask(
+        &mut on_main,
+        &format!("REGISTER REPLICA r STRICT_SYNC TO '127.0.0.1:{port}'"),
+    )
+    .await;
+    ask(&mut on_main, "CREATE USER admin IDENTIFIED BY 'secret'").await;
+    let text = |text: &str| text.to_owned();
+    let arguments = [
+        main.bolt().ip().to_string(),
+        main.bolt().port().to_string(),
+        replica.bolt().ip().to_string(),
+        replica.bolt().port().to_string(),
+        text("admin"),
+        text("secret"),
+    ];
+    Pair {
+        _main: main,
+        _replica: replica,
+        arguments,
+    }
+}
+
+async fn with_pair(name: &str, check: impl Fn(&[String; 6]) -> Command) {
+    for profile in [Profile::V3_6, Profile::V3_12] {
+        let folder = std::env::temp_dir().join(format!("mainstay-drivers-{}-{name}", std::process::id()));
+        let pair = pair(profile, &folder).await;
+        let mut command = check(&pair.arguments);
+        tokio::task::spawn_blocking(move || run(&mut command))
+            .await
+            .unwrap();
+        drop(pair);
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "installs drivers; `cargo xtask test --only drivers` runs it"]
+async fn the_python_drivers_read_write_and_see_errors() {
+    let python = python();
+    with_pair("python", |arguments| {
+        let mut command = Command::new(&python);
+        command.arg(sources().join("python/check.py")).args(arguments);
+        command
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "installs drivers; `cargo xtask test --only drivers` runs it"]
+async fn the_javascript_driver_reads_writes_and_sees_errors() {
+    let folder = javascript();
+    with_pair("javascript", |arguments| {
+        let mut command = Command::new("node");
+        command
+            .arg(sources().join("javascript/check.mjs"))
+            .args(arguments)
+            .current_dir(&folder);
+        command
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "installs drivers; `cargo xtask test --only drivers` runs it"]
+async fn the_go_driver_reads_writes_and_sees_errors() {
+    let program = go();
+    with_pair("go", |arguments| {
+        let mut command = Command::new(&program);
+        command.args(arguments);
+        command
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "installs drivers; `cargo xtask test --only drivers` runs it"]
+async fn what_was_acknowledged_to_the_python_driver_survives_a_crash_at_each_point() {
+    let python = python();
+    let points = [
+        CrashPoint::BeforeWal,
+        CrashPoint::AfterWal,
+        CrashPoint::AfterPrepare,
+        CrashPoint::AfterLocalCommit,
+        CrashPoint::BeforeReply,
+    ];
+    for point in points {
+        let folder = std::env::temp_dir().join(format!("mainstay-drivers-{}-crash", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let program = Program {
+            path: env!("CARGO_BIN_EXE_standin").into(),
+            before: vec!["memgraph".to_owned()],
+            stand_in: true,
+        };
+        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (bolt, admin) = (free(), free());
+        let place = Place {
+            host: [127, 0, 0, 1].into(),
+            bolt_port: bolt.local_addr().unwrap().port(),
+            admin_port: admin.local_addr().unwrap().port(),
+            data: folder.join("data"),
+            flags: vec!["--storage-wal-file-flush-every-n-tx=1".to_owned()],
+            environment: Vec::new(),
+        };
+        drop((bolt, admin));
+        let mut process = Process::start(&program, &place).unwrap();
+        process.open(Duration::from_secs(20)).await.unwrap();
+        let mut load = Command::new(&python)
+            .arg(sources().join("python/load.py"))
+            .args(["127.0.0.1", &place.bolt_port.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(load.stdout.take().unwrap()).lines();
+        let mut acknowledged = BTreeSet::new();
+        for line in lines {
+            acknowledged.insert(line.unwrap().parse::<i64>().unwrap());
+            if acknowledged.len() == 30 {
+                process.inject(&Fault::CrashAt { point }).unwrap();
+            }
+        }
+        load.wait().unwrap();
+        assert!(acknowledged.len() >= 30, "{point:?}: the load ended too early");
+        process.ended(Duration::from_secs(20)).await.unwrap();
+        let mut process = Process::start(&program, &place).unwrap();
+        process.open(Duration::from_secs(20)).await.unwrap();
+        let mut client = Client::connect(process.bolt(), Auth::None).await.unwrap();
+        let stored = client.query("MATCH (n:W) RETURN n.id").await.unwrap();
+        let stored: BTreeSet<i64> = stored
+            .rows()
+            .unwrap()
+            .iter()
+            .map(|row| row[0].as_int().unwrap())
+            .collect();
+        let missing: Vec<_> = acknowledged.difference(&stored).collect();
+        assert!(missing.is_empty(), "{point:?}: {missing:?} are missing");
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+}
