@@ -246,6 +246,9 @@ PROXY = {("14b_finalize_window_healed", "CREATE (:W {id: 2})"): "finalize"}
 def proxied(steps, scenario):
     out = []
     for step in steps:
+        # Copying so much took a real server long enough to be promoted in the middle of it.
+        if scenario == "15_promote_during_recovery" and step.get("query", "").startswith("REGISTER"):
+            out.append(dict(n=step["n"], t=step["t"], d=0, do="slow_recovery", node="n1"))
         rpc = PROXY.get((scenario, step.get("query")))
         if rpc:
             out.append(dict(n=step["n"], t=step["t"], d=0, do="swallow", node="n1", rpc=rpc))

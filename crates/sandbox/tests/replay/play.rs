@@ -257,6 +257,10 @@ impl Stage {
                 self.inject(node, &Fault::Heal);
                 None
             }
+            Deed::SlowRecovery => {
+                self.inject(node, &Fault::SlowRecovery { ms: 60_000 });
+                None
+            }
             Deed::Occupy => {
                 let address = (self.host(node), 10_000);
                 let taken = std::net::TcpListener::bind(address).expect("a free port");

@@ -46,6 +46,8 @@ pub(super) enum Deed {
         rpc: String,
     },
     Mend,
+    /// A recovery does not end while this is played.
+    SlowRecovery,
     /// Somebody else takes the replication port.
     Occupy,
     /// So many writes.

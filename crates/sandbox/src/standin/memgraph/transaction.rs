@@ -50,24 +50,17 @@ impl Transaction {
         }
     }
 
-    /// Waits for a commit that is under way, as every storage transaction does.
+    /// Waits for a commit that is under way, as every storage transaction does,
+    /// and sees what is there before the next one.
     async fn state(&mut self) -> &mut State {
-        if self.state.is_none() {
+        let state = if let Some(state) = self.state.take() {
+            state
+        } else {
             let _engine = self.node.engine.lock().await;
             let _registering = self.node.state.read().await;
-        }
-        let node = Arc::clone(&self.node);
-        self.state.get_or_insert_with(|| {
-            let mut core = node.core();
-            core.open_transactions += 1;
-            core.model.take_timestamp();
-            let seen = core.model.store().clone();
-            State {
-                content: Arc::clone(&seen.0),
-                seen,
-                changes: Vec::new(),
-            }
-        })
+            self.node.begin()
+        };
+        self.state.insert(state)
     }
 
     /// Runs a query on the graph.
@@ -136,6 +129,20 @@ impl Transaction {
             return Err(Failure::client(NOT_MAIN_ANY_MORE));
         }
         self.node.commit(changes, kind).await
+    }
+}
+
+impl Node {
+    fn begin(&self) -> State {
+        let mut core = self.core();
+        core.open_transactions += 1;
+        core.model.take_timestamp();
+        let seen = core.model.store().clone();
+        State {
+            content: Arc::clone(&seen.0),
+            seen,
+            changes: Vec::new(),
+        }
     }
 }
 
