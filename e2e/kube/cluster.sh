@@ -11,7 +11,7 @@ etcd=${ETCD_PORT:-12379}
 peer=$((etcd + 1))
 
 # A number from a file may belong to another process by now.
-is_ours() { tr '\0' ' ' < "/proc/$1/cmdline" 2> /dev/null | grep -qF "$dir/"; }
+is_ours() { { tr "\0" " " < "/proc/$1/cmdline"; } 2> /dev/null | grep -qF "$dir/"; }
 
 down() {
   for file in "$dir"/*.pid; do
