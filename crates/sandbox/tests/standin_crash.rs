@@ -12,10 +12,10 @@
 use bolt::message::Auth;
 use bolt::packstream::Value;
 use sandbox::standin::memgraph::client::{Client, Outcome};
-use sandbox::standin::memgraph::process::{Place, Process, Program};
+use sandbox::standin::memgraph::process::{Place, Process, Program, free_ports};
 use sandbox::standin::memgraph::{CrashPoint, Fault};
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -40,7 +40,7 @@ struct Server {
 
 impl Server {
     async fn start(folder: &std::path::Path, name: &str, profile: &str, flush: u32) -> Self {
-        let [bolt_port, admin_port, replication] = free_ports();
+        let [bolt_port, admin_port, replication] = free_ports().unwrap();
         let place = Place {
             host: [127, 0, 0, 1].into(),
             bolt_port,
@@ -120,17 +120,6 @@ impl Server {
             sleep(Duration::from_millis(20)).await;
         }
     }
-}
-
-fn free_ports<const N: usize>() -> [u16; N] {
-    let held: Vec<TcpListener> = (0..N)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    let mut ports = [0; N];
-    for (port, listener) in ports.iter_mut().zip(&held) {
-        *port = listener.local_addr().unwrap().port();
-    }
-    ports
 }
 
 fn folder(name: &str) -> PathBuf {

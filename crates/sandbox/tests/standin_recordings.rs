@@ -78,6 +78,18 @@ fn recordings() -> Vec<(String, String, PathBuf)> {
     all
 }
 
+/// A recording that differs is played again: on a busy machine a ping comes late, and a server is seen in a state
+/// that it only passes through. What really differs differs each time.
+const TURNS: u8 = 3;
+
+fn program() -> Program {
+    Program {
+        path: env!("CARGO_BIN_EXE_standin").into(),
+        before: vec!["memgraph".to_owned()],
+        stand_in: true,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stand_ins_answer_what_real_servers_answered() {
     let gate = Arc::new(Semaphore::new(AT_ONCE));
@@ -85,21 +97,27 @@ async fn stand_ins_answer_what_real_servers_answered() {
     let mut playing = JoinSet::new();
     let all = recordings();
     let complete = std::env::var("MAINSTAY_RECORDING").is_err();
+    let excuses = Arc::new(excused());
     for (network, (version, name, path)) in (1_u8..).zip(all) {
-        let (gate, folder) = (Arc::clone(&gate), folder.join(&version).join(&name));
+        let (gate, excuses) = (Arc::clone(&gate), Arc::clone(&excuses));
+        let folder = folder.join(&version).join(&name);
         playing.spawn(async move {
             let _turn = gate.acquire().await.expect("a turn");
             let recording = std::fs::read_to_string(path).expect("a recording");
-            let program = Program {
-                path: env!("CARGO_BIN_EXE_standin").into(),
-                before: vec!["memgraph".to_owned()],
-                stand_in: true,
-            };
-            let differences = play(program, &version, &recording, network, &folder, scale(&name)).await;
-            (format!("{version}/{name}"), differences)
+            let place = format!("{version}/{name}");
+            let mut differences = Vec::new();
+            for turn in 1..=TURNS {
+                let folder = folder.join(turn.to_string());
+                differences = play(program(), &version, &recording, network, &folder, scale(&name)).await;
+                let excused = |d: &Difference| excuses.contains_key(&format!("{place}:{}", d.step));
+                if differences.iter().all(excused) {
+                    break;
+                }
+            }
+            (place, differences)
         });
     }
-    let mut excused = excused();
+    let mut excused = BTreeMap::clone(&excuses);
     let mut report = Vec::new();
     while let Some(played) = playing.join_next().await {
         let (place, differences) = match played {

@@ -214,6 +214,31 @@ impl Drop for Process {
     }
 }
 
+/// Ports of this machine that nobody has, and that no outgoing connection gets before they are used: below the range
+/// from which those are taken.
+pub fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    // Processes that look at the same time begin far from each other.
+    let begin = std::process::id().wrapping_mul(97);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let mut tries = 0;
+        *port = loop {
+            let number = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT + FIRST;
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            match std::net::TcpListener::bind((IpAddr::from([127, 0, 0, 1]), number)) {
+                Ok(_) => break number,
+                Err(error) if tries >= COUNT => return Err(error),
+                Err(_) => tries += 1,
+            }
+        };
+    }
+    Ok(ports)
+}
+
 /// What the process prints goes beside its data.
 pub fn log_file(data: &Path) -> PathBuf {
     data.with_extension("log")

@@ -144,17 +144,17 @@ impl Server {
         page.outcome.map(drop).map_err(|failure| failure.to_string())
     }
 
-    /// Opens Bolt and the admin port.
+    /// Opens the admin port and Bolt, in this order: whoever finds Bolt open may give orders.
     async fn open(&mut self) -> Result<(), StartError> {
-        let (listener, address) = bind(self.bolt).await?;
-        self.bolt = address;
-        let node = Arc::clone(&self.node);
-        self.node.spawn(accept(node, listener));
         if let Some(port) = self.node.config.admin_port {
             let (listener, address) = bind(SocketAddr::from(([127, 0, 0, 1], port))).await?;
             self.admin = Some(address);
             self.node.spawn(admin::serve(Arc::clone(&self.node), listener));
         }
+        let (listener, address) = bind(self.bolt).await?;
+        self.bolt = address;
+        let node = Arc::clone(&self.node);
+        self.node.spawn(accept(node, listener));
         let every = self.node.config.snapshot_interval;
         if !every.is_zero() {
             self.node.spawn(snapshots(Arc::clone(&self.node), every));

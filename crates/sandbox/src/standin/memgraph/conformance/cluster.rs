@@ -2,12 +2,12 @@
 
 use super::super::client::{Client, ClientError, Outcome};
 use super::super::faults::Fault;
-use super::super::process::{Place, Process, ProcessError};
+use super::super::process::{Place, Process, ProcessError, free_ports};
 use super::Subject;
 use bolt::message::{Auth, Run};
 use bolt::packstream::{OwnedValue, Value};
 use sim::memgraph::instance::Profile;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -335,16 +335,4 @@ const fn profile_flag(profile: Profile) -> &'static str {
         Profile::V3_12 => "3.12",
         Profile::Next => "next",
     }
-}
-
-/// Ports that are free now. They are all held until all are known.
-fn free_ports<const N: usize>() -> Result<[u16; N], Trouble> {
-    let mut ports = [0; N];
-    let mut held = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }
