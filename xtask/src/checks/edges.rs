@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // The suite knows nothing of ours; its tests bring the small Kubernetes.
     ("conformance", &["sandbox"]),
+    ("bench-bolt", &["bolt"]),
     ("xtask", &[]),
 ];
 
