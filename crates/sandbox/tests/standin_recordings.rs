@@ -97,9 +97,9 @@ async fn stand_ins_answer_what_real_servers_answered() {
     let mut playing = JoinSet::new();
     let all = recordings();
     let complete = std::env::var("MAINSTAY_RECORDING").is_err();
-    let excuses = Arc::new(excused());
+    let table = Arc::new(excused());
     for (network, (version, name, path)) in (1_u8..).zip(all) {
-        let (gate, excuses) = (Arc::clone(&gate), Arc::clone(&excuses));
+        let (gate, table) = (Arc::clone(&gate), Arc::clone(&table));
         let folder = folder.join(&version).join(&name);
         playing.spawn(async move {
             let _turn = gate.acquire().await.expect("a turn");
@@ -109,7 +109,7 @@ async fn stand_ins_answer_what_real_servers_answered() {
             for turn in 1..=TURNS {
                 let folder = folder.join(turn.to_string());
                 differences = play(program(), &version, &recording, network, &folder, scale(&name)).await;
-                let excused = |d: &Difference| excuses.contains_key(&format!("{place}:{}", d.step));
+                let excused = |d: &Difference| table.contains_key(&format!("{place}:{}", d.step));
                 if differences.iter().all(excused) {
                     break;
                 }
@@ -117,7 +117,7 @@ async fn stand_ins_answer_what_real_servers_answered() {
             (place, differences)
         });
     }
-    let mut excused = BTreeMap::clone(&excuses);
+    let mut excused = BTreeMap::clone(&table);
     let mut report = Vec::new();
     while let Some(played) = playing.join_next().await {
         let (place, differences) = match played {
