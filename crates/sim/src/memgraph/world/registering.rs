@@ -33,6 +33,7 @@ impl State {
                 replica: peer.pod,
             });
         }
+        let theirs = self.registered(on.pod.0, name);
         let result = self.with_db(on.pod.0, |db, net| {
             db.register(model_name(name), mode, NodeId(peer.pod.0), net)
         });
@@ -47,7 +48,9 @@ impl State {
                     doing.note(|| self.why_diverged(on.pod.0, peer.pod.0, before));
                     self.remember_refusal(doing, op, on, peer, before);
                 }
-                if self.registered(on.pod.0, name) && error != Error::NameExists {
+                // Only what this very call left behind: one that was there before is somebody else's, and to drop it
+                // would take a protected MAIN's replica away.
+                if !theirs && self.registered(on.pod.0, name) {
                     Outcome::Spoiled
                 } else {
                     Outcome::Refused
@@ -133,5 +136,45 @@ impl State {
             }
             _ => Outcome::Refused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Action, Config, Effect};
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_a_busy_main_leaves_nothing_behind_although_the_name_is_registered() {
+        let config = Config::small("test");
+        let mut state = State::first(&config);
+        for action in [Action::Connect(0), Action::Write(0)] {
+            state.apply(&config, action, false);
+        }
+        let sync = state.record.as_ref().and_then(|r| r.sync).unwrap();
+        let main = state.record.as_ref().and_then(|r| r.main.clone()).unwrap();
+        let mut doing = Doing {
+            config: &config,
+            noting: false,
+            effect: Effect::default(),
+        };
+        let on = Target {
+            pod: main.pod,
+            process: main.process,
+        };
+        let peer = Target {
+            pod: sync.pod,
+            process: sync.process,
+        };
+        let outcome = state.register(
+            &mut doing,
+            Some(0),
+            on,
+            sync.name,
+            observed::Mode::StrictSync,
+            peer,
+        );
+        assert_eq!(outcome, Outcome::Refused, "what is there is somebody else's");
+        assert!(state.registered(main.pod.0, sync.name));
     }
 }
