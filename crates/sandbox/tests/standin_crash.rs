@@ -17,6 +17,8 @@ use sandbox::standin::memgraph::{CrashPoint, Fault};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -128,34 +130,51 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Writers that go on until their server is gone, or refuses `refusals` times.
-struct Load(JoinSet<Vec<i64>>);
+/// Writers that go on until their server is gone, or they have written enough.
+struct Load {
+    writers: JoinSet<Vec<i64>>,
+    count: Arc<AtomicUsize>,
+}
 
 impl Load {
-    fn start(bolt: SocketAddr, for_ever: bool) -> Self {
-        let mut writers = JoinSet::new();
+    /// Starts them, and comes back when some of their writes were acknowledged.
+    async fn start(bolt: SocketAddr) -> Self {
+        let mut load = Self {
+            writers: JoinSet::new(),
+            count: Arc::default(),
+        };
         for writer in 0..3 {
-            writers.spawn(async move {
-                let mut acknowledged = Vec::new();
-                let mut client = Client::connect(bolt, Auth::None).await.expect("a connection");
-                for number in 0..400 {
-                    let id = number * 3 + writer;
-                    match client.query(&format!("CREATE (:W {{id: {id}}})")).await {
-                        Ok(Outcome::Done(_)) => acknowledged.push(id),
-                        // A replica that is away refuses for a while.
-                        Ok(Outcome::Refused { .. }) if for_ever => sleep(Duration::from_millis(20)).await,
-                        Ok(Outcome::Refused { .. }) | Err(_) => break,
-                    }
-                }
-                acknowledged
-            });
+            load.writers.spawn(write(bolt, writer, Arc::clone(&load.count)));
         }
-        Self(writers)
+        let deadline = Instant::now() + PATIENCE;
+        while load.count.load(Ordering::Relaxed) < 5 {
+            assert!(Instant::now() < deadline, "nothing is acknowledged");
+            sleep(Duration::from_millis(5)).await;
+        }
+        load
     }
 
     async fn acknowledged(self) -> BTreeSet<i64> {
-        self.0.join_all().await.into_iter().flatten().collect()
+        self.writers.join_all().await.into_iter().flatten().collect()
     }
+}
+
+async fn write(bolt: SocketAddr, writer: i64, count: Arc<AtomicUsize>) -> Vec<i64> {
+    let mut acknowledged = Vec::new();
+    let mut client = Client::connect(bolt, Auth::None).await.expect("a connection");
+    for number in 0..400 {
+        let id = number * 3 + writer;
+        match client.query(&format!("CREATE (:W {{id: {id}}})")).await {
+            Ok(Outcome::Done(_)) => {
+                acknowledged.push(id);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            // A replica that is away refuses for a while.
+            Ok(Outcome::Refused { .. }) => sleep(Duration::from_millis(20)).await,
+            Err(_) => break,
+        }
+    }
+    acknowledged
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,8 +195,7 @@ async fn main_dies_at_each_point_and_has_every_acknowledged_write() {
                 let replica = Server::start(&folder, "replica", profile, 1).await;
                 replica.demote().await;
                 main.register(mode, &replica).await;
-                let load = Load::start(main.bolt(), false);
-                sleep(Duration::from_millis(150)).await;
+                let load = Load::start(main.bolt()).await;
                 main.process.inject(&Fault::CrashAt { point }).unwrap();
                 let acknowledged = load.acknowledged().await;
                 assert!(!acknowledged.is_empty(), "{case}: nothing was written");
@@ -204,8 +222,7 @@ async fn a_replica_dies_at_each_point_and_is_brought_level() {
             let mut replica = Server::start(&folder, "replica", profile, 1).await;
             replica.demote().await;
             main.register("STRICT_SYNC", &replica).await;
-            let load = Load::start(main.bolt(), true);
-            sleep(Duration::from_millis(150)).await;
+            let load = Load::start(main.bolt()).await;
             replica.process.inject(&Fault::CrashAt { point }).unwrap();
             replica.restart().await;
             let acknowledged = load.acknowledged().await;
