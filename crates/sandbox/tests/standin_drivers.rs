@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 const PYTHON: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
@@ -66,14 +67,18 @@ fn installed(name: &str, install: impl FnOnce(&Path)) -> PathBuf {
     folder
 }
 
+/// Two tests need it at the same time; the first to come installs it, the other waits.
 fn python() -> PathBuf {
-    installed(&format!("python-{}", PYTHON.join("-")), |folder| {
-        run(Command::new("python3").args(["-m", "venv"]).arg(folder));
-        run(Command::new(folder.join("bin/pip"))
-            .args(["install", "--quiet", "--disable-pip-version-check"])
-            .args(PYTHON));
-    })
-    .join("bin/python")
+    static READY: OnceLock<PathBuf> = OnceLock::new();
+    let install = || {
+        installed(&format!("python-{}", PYTHON.join("-")), |folder| {
+            run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+            run(Command::new(folder.join("bin/pip"))
+                .args(["install", "--quiet", "--disable-pip-version-check"])
+                .args(PYTHON));
+        })
+    };
+    READY.get_or_init(install).join("bin/python")
 }
 
 fn javascript() -> PathBuf {
