@@ -1,0 +1,13 @@
+//! `MemgraphCluster`.
+
+mod parse;
+mod spec;
+mod status;
+pub mod wishes;
+
+pub use parse::{BadSpec, parse_duration};
+pub use spec::{
+    Credentials, Durability, Failover, FenceTimeout, Gateway, MemgraphCluster, MemgraphClusterSpec, Pause,
+    Storage, WritesWithoutSync,
+};
+pub use status::{Condition, MemgraphClusterStatus, PodStatus, ProcessSeen, TermStatus};

@@ -1,0 +1,113 @@
+//! What the operator reports.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemgraphClusterStatus {
+    /// Which generation of the spec this is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `BOOTSTRAP` until a record serves, then `OPERATIONAL`.
+    pub phase: String,
+    /// The state that the record is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// The highest term ever; never goes back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub term: Option<u64>,
+    /// The pod that is MAIN, or is to become it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_main_pod: Option<String>,
+    /// Its partner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_sync_replica: Option<String>,
+    /// `Open`, `Held` or `Closed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writes: Option<String>,
+    /// How far the SYNC replica is behind MAIN, in Memgraph's own count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag: Option<i64>,
+    /// Why the last turn did what it did, or did nothing: rule and sentence.
+    pub reasons: Vec<String>,
+    /// Ready, Protected, WritesOpen, TopologyKnown, Hibernated.
+    pub conditions: Vec<Condition>,
+    /// The pods, as they were last seen.
+    pub pods: Vec<PodStatus>,
+    /// The last ten terms.
+    pub history: Vec<TermStatus>,
+    /// Which database process runs in which container: what an operator that starts must know at once.
+    pub processes: Vec<ProcessSeen>,
+    /// A copy of the record, in case its ConfigMap is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+}
+
+/// One condition, as Kubernetes has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Which.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// A word for programs.
+    pub reason: String,
+    /// A sentence for people.
+    pub message: String,
+    /// Since when.
+    pub last_transition_time: String,
+}
+
+/// One pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// Its name.
+    pub name: String,
+    /// `main`, `replica`, or how it failed to answer.
+    pub role: String,
+    /// Is it the proven SYNC replica?
+    pub protected: bool,
+}
+
+/// One term.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TermStatus {
+    /// Which.
+    pub term: u64,
+    /// For which pod it was begun.
+    pub pod: String,
+    /// When it was begun.
+    pub began: String,
+    /// The rule that began it.
+    pub why: String,
+    /// From the first evidence to the new term in the record, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detect_ms: Option<u64>,
+    /// Until the old MAIN was fenced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence_ms: Option<u64>,
+    /// Until the new one was promoted and marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promote_ms: Option<u64>,
+    /// Until the record served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_ms: Option<u64>,
+}
+
+/// A database process and the container it runs in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessSeen {
+    /// The pod.
+    pub pod: u8,
+    /// The `run_id` that the server puts into every summary.
+    pub run_id: String,
+    /// The container, its first 128 bits.
+    pub process: String,
+}
