@@ -1,1 +1,20 @@
-//! The async shell around the decisions.
+//! The async shell around the decisions: it observes, asks `mainstay-core` what to do, does it, and reports.
+//!
+//! | folder | concern |
+//! |---|---|
+//! | `bolt` | our Bolt client on tokio |
+//! | `memgraph` | what is special to Memgraph: observe, act, resources, report |
+//! | `engine` | what is not: queues, watches, turns, the lease |
+//! | `http` | health, metrics, state |
+//!
+//! Read `memgraph::keeper` first: one turn is one screen.
+
+pub mod bolt;
+pub mod call;
+pub mod clock;
+pub mod engine;
+pub mod http;
+pub mod memgraph;
+pub mod run;
+
+pub use run::{Config, Operator, RunError};

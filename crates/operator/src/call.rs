@@ -1,0 +1,103 @@
+//! Calls to the Kubernetes API: each bounded, and its outcome told apart.
+
+use mainstay_core::memgraph::turn::Outcome;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::timeout;
+
+/// How a call ended that did not do what it should.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// 404.
+    #[error("not found")]
+    NotFound,
+    /// 409: somebody else was there first.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// Any other answer that says no: it had no effect.
+    #[error("refused ({code}): {message}")]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// What was said.
+        message: String,
+    },
+    /// No answer, or one that says nothing: it may have been done.
+    #[error("no answer: {0}")]
+    Unknown(String),
+}
+
+impl CallError {
+    /// What it means for a step.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::NotFound | Self::Conflict(_) | Self::Refused { .. } => Outcome::Refused,
+            Self::Unknown(_) => Outcome::Unknown,
+        }
+    }
+}
+
+/// Waits for an answer, and not for ever.
+pub async fn bounded<T>(
+    patience: Duration,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    match timeout(patience, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(classify(&error)),
+        Err(_) => Err(CallError::Unknown(format!("nothing in {patience:?}"))),
+    }
+}
+
+fn classify(error: &kube::Error) -> CallError {
+    let kube::Error::Api(status) = error else {
+        return CallError::Unknown(error.to_string());
+    };
+    let message = status.message.clone();
+    match status.code {
+        404 => CallError::NotFound,
+        409 => CallError::Conflict(message),
+        // 408, and 5xx but "not implemented": the server may have done it before it failed.
+        408 | 500 | 502..=599 => CallError::Unknown(message),
+        code => CallError::Refused { code, message },
+    }
+}
+
+/// `None` if there is no such object.
+pub fn optional<T>(result: Result<T, CallError>) -> Result<Option<T>, CallError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(CallError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: u16) -> Outcome {
+        let status = kube::core::Status {
+            code,
+            ..Default::default()
+        };
+        classify(&kube::Error::Api(Box::new(status))).outcome()
+    }
+
+    #[test]
+    fn only_an_answer_that_says_no_is_a_refusal() {
+        for code in [400, 401, 403, 404, 409, 410, 422, 429, 501] {
+            assert_eq!(answered(code), Outcome::Refused, "{code}");
+        }
+        for code in [408, 500, 502, 503, 504] {
+            assert_eq!(answered(code), Outcome::Unknown, "{code}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_not_answered_has_an_end() {
+        let never = std::future::pending::<Result<(), kube::Error>>();
+        let error = bounded(Duration::from_secs(5), never).await.unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown);
+    }
+}

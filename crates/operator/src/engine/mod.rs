@@ -1,0 +1,6 @@
+//! What every kind shares: queues, watches, turns one after the other, the lease.
+
+pub mod lease;
+pub mod queue;
+pub mod turns;
+pub mod watch;

@@ -1,0 +1,5 @@
+//! HTTP: health, metrics, the state of every cluster; and a small client for pushes.
+
+pub mod board;
+pub mod client;
+pub mod server;

@@ -1,0 +1,183 @@
+//! Each step one call. The executor makes no choice: what an outcome means is said by the plan.
+
+pub mod outcome;
+
+mod databases;
+mod gateways;
+mod objects;
+mod waits;
+
+use super::cluster::Cluster;
+use super::observe::{Look, Remembered};
+use crate::engine::lease::Permit;
+use mainstay_core::memgraph::Plan;
+use mainstay_core::memgraph::plan::Step;
+use mainstay_core::memgraph::rules::Rule;
+use mainstay_core::memgraph::turn::{Outcome, Progress, Turn};
+use std::time::{Duration, Instant};
+
+/// What is needed to carry out a plan.
+pub struct Actor<'a> {
+    /// Which cluster.
+    pub cluster: &'a Cluster,
+    /// What the turn saw; what it writes is noted here.
+    pub look: &'a mut Look,
+    /// What survives the turn.
+    pub remembered: &'a mut Remembered,
+    /// The right to act, asked before each step.
+    pub permit: &'a Permit,
+    /// The user's statements for a new MAIN.
+    pub statements: &'a [String],
+    /// What a push must carry.
+    pub token: Option<&'a str>,
+    /// The rule that the plan follows, for the history.
+    pub why: Rule,
+}
+
+/// One step that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Which, in words.
+    pub step: String,
+    /// What kind, for the phases of a term.
+    pub phase: Option<Phase>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// A part of a failover that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Until the new term is in the record.
+    Record,
+    /// Until the old MAIN is fenced.
+    Fence,
+    /// Until the new one is promoted and marked.
+    Promote,
+    /// Until the record serves.
+    Open,
+}
+
+/// What came of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acted {
+    /// The steps, in order.
+    pub taken: Vec<Taken>,
+    /// Why it ended early, if it did.
+    pub ended: Option<String>,
+    /// A fence did not come and policy went on without it.
+    pub unfenced: bool,
+}
+
+impl Actor<'_> {
+    /// Carries out a plan, as far as it goes.
+    pub async fn carry_out(&mut self, plan: Plan) -> Acted {
+        let mut turn = Turn::new(plan);
+        let mut acted = Acted::default();
+        let mut asked_since: Option<Instant> = None;
+        while let Some(step) = turn.step().cloned() {
+            // A poll asks for itself, again and again.
+            if let Err(refusal) = self.permit.check(self.needs(&step)) {
+                acted.ended = Some(format!("{step}: not sent, {refusal}"));
+                break;
+            }
+            let began = Instant::now();
+            let outcome = self.perform(&step, &mut acted).await;
+            tracing::info!(cluster = %self.cluster.name, %step, ?outcome, "step");
+            let again = outcome == Outcome::Refused && turn.remaining().len() > 0;
+            acted.taken.push(Taken {
+                step: step.to_string(),
+                phase: phase(&step),
+                outcome,
+                took: began.elapsed(),
+            });
+            let before = turn.remaining().len();
+            match turn.on(outcome) {
+                Progress::Finished => break,
+                Progress::Ended => {
+                    acted.ended = Some(format!("{step}: {outcome:?}"));
+                    break;
+                }
+                // The same step again: it was refused and is asked until a deadline.
+                Progress::GoOn if again && turn.remaining().len() == before && turn.step() == Some(&step) => {
+                    let since = *asked_since.get_or_insert(began);
+                    if since.elapsed() >= self.cluster.settings.retry {
+                        acted.ended = Some(format!("{step}: refused for {:?}", since.elapsed()));
+                        break;
+                    }
+                    acted.taken.pop();
+                    tokio::time::sleep(self.cluster.settings.poll).await;
+                }
+                Progress::GoOn => asked_since = None,
+            }
+        }
+        acted
+    }
+
+    /// How long a step may take at most.
+    fn needs(&self, step: &Step) -> Duration {
+        let settings = &self.cluster.settings;
+        match step {
+            Step::CreateRecord(_) | Step::WriteRecord(_) | Step::Scale(_) | Step::DeletePod { .. } | Step::EndProcess { .. } => {
+                settings.call
+            }
+            Step::PushRecord(_) => settings.poll * 10,
+            Step::AwaitFence { .. } | Step::AwaitGateways(..) => settings.probe + settings.call,
+            Step::Demote(_)
+            | Step::Promote(_)
+            | Step::AdvanceMark { .. }
+            | Step::RunOnPromotion(_)
+            | Step::Register { .. }
+            | Step::Drop { .. }
+            | Step::WriteProof { .. }
+            | Step::ReadProof { .. }
+            | Step::WriteMarker { .. } => settings.command + settings.probe,
+        }
+    }
+
+    async fn perform(&mut self, step: &Step, acted: &mut Acted) -> Outcome {
+        match step {
+            Step::CreateRecord(record) => self.create_record(record).await,
+            Step::WriteRecord(record) => self.write_record(record).await,
+            Step::Demote(target) => self.demote(*target).await,
+            Step::Promote(target) => self.promote(*target).await,
+            Step::PushRecord(revision) => self.push(*revision).await,
+            Step::AwaitFence { .. } | Step::AwaitGateways(..) => self.wait_for(step, acted).await,
+            Step::AdvanceMark { on, from, to } => self.advance_mark(*on, *from, *to).await,
+            Step::RunOnPromotion(target) => self.run_statements(*target).await,
+            Step::Register { on, name, mode, peer } => self.register(*on, *name, *mode, *peer).await,
+            Step::Drop { on, name } => self.drop_replica(*on, *name).await,
+            Step::WriteProof { on, proof } => self.write_proof(*on, *proof).await,
+            Step::ReadProof { on, proof } => self.read_proof(*on, *proof).await,
+            // API only, and nothing has to be in the image: SIGTERM takes no snapshot (a flag says so), and the
+            // kubelet kills what does not end within a second.
+            Step::EndProcess { target: _, uid } => self.delete_pod(step, *uid, 1).await,
+            Step::WriteMarker { target, id, term } => self.write_marker(*target, *id, *term).await,
+            Step::DeletePod { target: _, uid } => self.delete_pod(step, *uid, 30).await,
+            Step::Scale(replicas) => self.scale(*replicas).await,
+        }
+    }
+}
+
+fn phase(step: &Step) -> Option<Phase> {
+    use mainstay_core::memgraph::record::State;
+    match step {
+        Step::CreateRecord(_) => Some(Phase::Record),
+        Step::WriteRecord(record) if record.state == State::Serving => Some(Phase::Open),
+        Step::WriteRecord(_) => Some(Phase::Record),
+        Step::PushRecord(_) | Step::Demote(_) | Step::AwaitFence { .. } | Step::AwaitGateways(..) => {
+            Some(Phase::Fence)
+        }
+        Step::Promote(_) | Step::AdvanceMark { .. } | Step::RunOnPromotion(_) => Some(Phase::Promote),
+        Step::Register { .. }
+        | Step::Drop { .. }
+        | Step::WriteProof { .. }
+        | Step::ReadProof { .. }
+        | Step::EndProcess { .. }
+        | Step::WriteMarker { .. }
+        | Step::DeletePod { .. }
+        | Step::Scale(_) => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! Steps that change Kubernetes objects.
+
+use super::Actor;
+use crate::call::{CallError, bounded};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{AttachParams, DeleteParams, PostParams, Preconditions};
+use mainstay_core::memgraph::Record;
+use mainstay_core::memgraph::document::Document;
+use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId, Term};
+use mainstay_core::memgraph::objects::CONTAINER;
+use mainstay_core::memgraph::plan::{Step, Target};
+use mainstay_core::memgraph::turn::Outcome;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use crate::clock::{rfc3339, wall};
+use crate::memgraph::resources::MARKER;
+
+impl Actor<'_> {
+    pub(super) async fn create_record(&mut self, record: &Record) -> Outcome {
+        let document = Document::first(record.clone(), self.why, wall());
+        let written = self.look.stored.create(self.cluster, &document).await;
+        said("create the record", written)
+    }
+
+    /// With the version that was read before observing, or that this turn wrote itself (R9).
+    pub(super) async fn write_record(&mut self, record: &Record) -> Outcome {
+        let Some(before) = &self.look.stored.document else {
+            return Outcome::Refused;
+        };
+        let document = before.succeed(record.clone(), self.why, wall());
+        let written = self.look.stored.replace(self.cluster, &document).await;
+        said("write the record", written)
+    }
+
+    /// By uid, so that a namesake is never hit.
+    pub(super) async fn delete_pod(&self, step: &Step, uid: PodUid, grace: u32) -> Outcome {
+        let (Step::DeletePod { target, .. } | Step::EndProcess { target, .. }) = step else {
+            return Outcome::Refused;
+        };
+        let name = self.cluster.name.pod(target.pod);
+        let params = DeleteParams {
+            grace_period_seconds: Some(grace),
+            preconditions: Some(Preconditions {
+                uid: Some(dashed(uid)),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let pods = self.cluster.pods();
+        let deleted = bounded(self.cluster.settings.call, pods.delete(&name, &params)).await;
+        said("delete a pod", deleted.map(drop))
+    }
+
+    /// The StatefulSet as it was read: a late `Scale` hits nothing.
+    pub(super) async fn scale(&mut self, replicas: u8) -> Outcome {
+        let Some(mut set) = self.look.workload.set.clone() else {
+            return Outcome::Refused;
+        };
+        let Some(spec) = &mut set.spec else {
+            return Outcome::Refused;
+        };
+        spec.replicas = Some(i32::from(replicas));
+        set.status = None;
+        let name = self.cluster.name.to_string();
+        let sets = self.cluster.stateful_sets();
+        let scaled = bounded(
+            self.cluster.settings.call,
+            sets.replace(&name, &PostParams::default(), &set),
+        )
+        .await;
+        match scaled {
+            Ok(now) => {
+                self.look.workload.set = Some(now);
+                Outcome::Done
+            }
+            Err(error) => said("scale", Err(error)),
+        }
+    }
+
+    /// Through the pod itself, as the seeds do. The init container asks the record before it obeys (R7).
+    pub(super) async fn write_marker(&self, target: Target, id: ResetId, term: Term) -> Outcome {
+        let record = self.look.stored.document.as_ref().map(|d| &d.record);
+        let main = record.and_then(|r| r.main.as_ref()).map(|m| m.pod);
+        let text = marker(
+            &self.cluster.name.pod(target.pod),
+            main.map(|pod: Ordinal| self.cluster.name.pod(pod)),
+            id,
+            term,
+        );
+        let runs = self
+            .look
+            .workload
+            .pod(target.pod)
+            .is_some_and(|pod| pod.object.running == Some(target.process));
+        if !runs {
+            return Outcome::Refused;
+        }
+        let pod = self.cluster.name.pod(target.pod);
+        let script = format!("cat > {MARKER}.new && mv {MARKER}.new {MARKER}");
+        match timeout(self.cluster.settings.command, self.exec(&pod, &script, &text)).await {
+            Ok(Ok(())) => Outcome::Done,
+            Ok(Err(error)) => {
+                tracing::warn!(pod, %error, "the marker was not written");
+                Outcome::Unknown
+            }
+            Err(_) => Outcome::Unknown,
+        }
+    }
+
+    async fn exec(&self, pod: &str, script: &str, input: &str) -> Result<(), ExecError> {
+        let pods: kube::Api<Pod> = self.cluster.pods();
+        let params = AttachParams::default()
+            .container(CONTAINER)
+            .stdin(true)
+            .stdout(true)
+            .stderr(true);
+        let mut process = pods.exec(pod, ["sh", "-c", script], &params).await?;
+        let status = process.take_status();
+        if let Some(mut stdin) = process.stdin() {
+            stdin.write_all(input.as_bytes()).await?;
+            stdin.shutdown().await?;
+        }
+        let ended = match status {
+            Some(status) => status.await,
+            None => None,
+        };
+        match ended.and_then(|status| status.status) {
+            Some(text) if text == "Success" => Ok(()),
+            other => Err(ExecError::Failed(other.unwrap_or_default())),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ExecError {
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("the command ended with `{0}`")]
+    Failed(String),
+}
+
+/// The marker file, with the words that users of memgraph-controller know.
+fn marker(pod: &str, main: Option<String>, ResetId(id): ResetId, Term(term): Term) -> String {
+    let text = json!({
+        "timestamp": rfc3339(wall()),
+        "reason": "diverged_data",
+        "requested_by": "memgraph-controller",
+        "original_main": main,
+        "replica_name": pod.replace('-', "_"),
+        "error_code": 3,
+        "id": id,
+        "term": term,
+    });
+    format!("{text:#}\n")
+}
+
+fn said(what: &str, result: Result<(), CallError>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Done,
+        Err(error) => {
+            tracing::info!(%error, "could not {what}");
+            error.outcome()
+        }
+    }
+}
+
+/// A uid as Kubernetes writes it.
+fn dashed(uid: PodUid) -> String {
+    let hex = uid.to_string();
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_is_written_as_it_was_read() {
+        let text = "3f2a0b1c-1111-2222-3333-444455556666";
+        assert_eq!(dashed(text.parse().unwrap()), text);
+    }
+
+    #[test]
+    fn the_marker_says_what_the_seeds_say_and_which_request_it_is() {
+        let text = marker("memgraph-ha-2", Some("memgraph-ha-0".to_owned()), ResetId(9), Term(4));
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["reason"], "diverged_data");
+        assert_eq!(read["requested_by"], "memgraph-controller");
+        assert_eq!(read["original_main"], "memgraph-ha-0");
+        assert_eq!(read["replica_name"], "memgraph_ha_2");
+        assert_eq!((read["error_code"].as_u64(), read["id"].as_u64(), read["term"].as_u64()), (Some(3), Some(9), Some(4)));
+    }
+}

@@ -1,0 +1,73 @@
+//! Steps that wait: for a fence, or for gateways. Each look asks the lease again.
+
+use super::{Acted, Actor};
+use crate::clock::{draw, wall};
+use crate::memgraph::gateways;
+use crate::memgraph::observe::look_at_pods;
+use crate::memgraph::pods::Workload;
+use crate::memgraph::probe::Depth;
+use mainstay_core::memgraph::observed::Observed;
+use mainstay_core::memgraph::plan::Step;
+use mainstay_core::memgraph::spec::FenceTimeout;
+use mainstay_core::memgraph::turn::{Outcome, awaited};
+use std::time::Instant;
+
+impl Actor<'_> {
+    pub(super) async fn wait_for(&mut self, step: &Step, acted: &mut Acted) -> Outcome {
+        let settings = self.cluster.settings.clone();
+        let patience = match step {
+            Step::AwaitFence { .. } => settings.fence,
+            // A planned move waits for running transactions too.
+            _ => settings.gateways.max(self.look.observed.spec.drain),
+        };
+        let began = Instant::now();
+        loop {
+            if self.permit.check(settings.probe + settings.call).is_err() {
+                return Outcome::Unknown;
+            }
+            let fence = matches!(step, Step::AwaitFence { .. });
+            if let Some(seen) = self.look_again(fence).await
+                && awaited(step, &seen)
+            {
+                return Outcome::Done;
+            }
+            if began.elapsed() >= patience {
+                break;
+            }
+            tokio::time::sleep(settings.poll).await;
+        }
+        match step {
+            Step::AwaitFence {
+                otherwise: FenceTimeout::Proceed,
+                ..
+            } => {
+                tracing::warn!(cluster = %self.cluster.name, "the old MAIN could not be fenced: promoting all the same, as policy says");
+                acted.unfenced = true;
+                Outcome::Done
+            }
+            _ => Outcome::Refused,
+        }
+    }
+
+    /// Gateways always; pods only where a fence may come from them.
+    async fn look_again(&mut self, pods: bool) -> Option<Observed> {
+        let read_at = wall();
+        let read = Instant::now();
+        let registered = gateways::read(self.cluster).await.ok()?;
+        self.remembered.answers.keep(&registered);
+        let mut seen = self.look.observed.clone();
+        seen.read_at = read_at;
+        seen.turn = draw();
+        if pods && let Ok(workload) = Workload::read(self.cluster).await {
+            let spec = seen.spec;
+            seen.pods =
+                look_at_pods(self.cluster, &workload, spec, self.remembered, read, Depth::Role).await;
+        }
+        seen.gateways = self
+            .remembered
+            .answers
+            .merge(&registered, &self.remembered.processes);
+        self.look.gateways = registered;
+        Some(seen)
+    }
+}

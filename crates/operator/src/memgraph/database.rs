@@ -1,0 +1,139 @@
+//! What is asked of a database, and how its answers are read.
+
+use crate::bolt::Connection;
+use crate::bolt::cells::{only_number, rows};
+use bolt::client::{ClientError, QueryResult};
+use bolt::packstream::Value;
+use mainstay_core::memgraph::ids::{ProofId, Term};
+use mainstay_core::memgraph::observed::{Data, Mark, Role};
+use mainstay_core::memgraph::rows::{Replica, RowError, StorageInfo};
+use std::time::Duration;
+use thiserror::Error;
+
+/// The role. Needs no storage transaction, so it is answered while a commit hangs.
+pub const SHOW_ROLE: &str = "SHOW REPLICATION ROLE";
+/// The registrations, on a MAIN.
+pub const SHOW_REPLICAS: &str = "SHOW REPLICAS";
+/// The mark: one vertex that carries the term and the last proof.
+pub const READ_MARK: &str = "MATCH (m:__mainstay) RETURN m.term AS term, m.proof AS proof";
+/// Demotion.
+pub const DEMOTE: &str = "SET REPLICATION ROLE TO REPLICA WITH PORT 10000";
+/// Promotion.
+pub const PROMOTE: &str = "SET REPLICATION ROLE TO MAIN";
+
+const STORAGE_3_11: &str = "SHOW STORAGE INFO ON CURRENT DATABASE";
+const STORAGE_3_6: &str = "SHOW STORAGE INFO";
+const SHOW_SNAPSHOTS: &str = "SHOW SNAPSHOTS";
+
+/// Why a question has no answer.
+#[derive(Debug, Error)]
+pub enum AskError {
+    /// The connection, or the server's word.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The answer cannot be understood.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// The answer has another form than any version gives it.
+    #[error("{0}")]
+    Form(&'static str),
+}
+
+impl AskError {
+    /// Was there no answer at all?
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Client(error) if error.leaves_outcome_unknown())
+    }
+}
+
+/// The role, and which run of the server said so.
+pub async fn role(connection: &mut Connection, patience: Duration) -> Result<(Role, String), AskError> {
+    let result = connection.query(SHOW_ROLE, patience).await?;
+    let run = result
+        .summary
+        .run_id()
+        .ok_or(AskError::Form("the summary has no run_id: Memgraph 3.6 or later is needed"))?
+        .to_owned();
+    let role = match first_text(&result) {
+        Some("main") => Role::Main,
+        Some("replica") => Role::Replica,
+        _ => return Err(AskError::Form("the role is neither main nor replica")),
+    };
+    Ok((role, run))
+}
+
+fn first_text(result: &QueryResult) -> Option<&str> {
+    result.records.first()?.first()?.as_str()
+}
+
+/// The registrations of ours. Others are left alone, and named in the log.
+pub async fn replicas(
+    connection: &mut Connection,
+    prefix: &str,
+    patience: Duration,
+) -> Result<Vec<Replica>, AskError> {
+    let result = connection.query(SHOW_REPLICAS, patience).await?;
+    let columns: Vec<&str> = result.fields.iter().map(String::as_str).collect();
+    let mut found = Vec::new();
+    for row in rows(&result) {
+        match Replica::read(prefix, &columns, &row) {
+            Ok(replica) => found.push(replica),
+            Err(RowError::Name(error)) => tracing::warn!(%error, "a registration that is not ours is left alone"),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// What needs a storage transaction.
+pub async fn data(connection: &mut Connection, patience: Duration) -> Result<Data, AskError> {
+    let storage = storage(connection, patience).await?;
+    let (mark, marks) = mark(connection, patience).await?;
+    let snapshots = match connection.query(SHOW_SNAPSHOTS, patience).await {
+        Ok(result) => !result.records.is_empty(),
+        // A server that will not say may have one: then a person decides, nobody is reset (R26).
+        Err(ClientError::ServerFailure(_)) => true,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Data {
+        database: storage.database,
+        mark,
+        empty: storage.vertices == marks && storage.edges == 0,
+        snapshots,
+    })
+}
+
+async fn storage(connection: &mut Connection, patience: Duration) -> Result<StorageInfo, AskError> {
+    let result = match connection.query(STORAGE_3_11, patience).await {
+        // A syntax error before 3.11, where the plain form has everything.
+        Err(ClientError::ServerFailure(_)) => connection.query(STORAGE_3_6, patience).await?,
+        other => other?,
+    };
+    Ok(StorageInfo::read(&rows(&result))?)
+}
+
+/// The mark, and how many vertices are marks.
+pub async fn mark(connection: &mut Connection, patience: Duration) -> Result<(Option<Mark>, u64), AskError> {
+    let result = connection.query(READ_MARK, patience).await?;
+    match result.records.as_slice() {
+        [] => Ok((None, 0)),
+        [row] => {
+            let number = |column: usize| {
+                let value = row.get(column).and_then(Value::as_int);
+                value.and_then(|n| u64::try_from(n).ok())
+            };
+            let term = number(0).ok_or(AskError::Form("the mark has no term"))?;
+            let mark = Mark {
+                term: Term(term),
+                proof: ProofId(number(1).unwrap_or_default()),
+            };
+            Ok((Some(mark), 1))
+        }
+        _ => Err(AskError::Form("there are two marks: somebody copied it")),
+    }
+}
+
+/// The only number of a result.
+pub fn number(result: &QueryResult) -> Option<i64> {
+    only_number(result, 0)
+}

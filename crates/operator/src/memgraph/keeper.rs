@@ -1,0 +1,280 @@
+//! One turn: observe, decide, check, act, report.
+
+use super::act::{Acted, Actor};
+use super::cluster::{Cluster, Settings};
+use super::observe::{Given, Look, ObserveError, Remembered, observe};
+use super::report::{self, Told};
+use super::resources;
+use crate::call::{CallError, bounded, optional};
+use crate::clock::wall;
+use crate::engine::lease::Permit;
+use api::memgraph::wishes::Asked;
+use api::memgraph::{BadSpec, Credentials, MemgraphCluster};
+use bolt::message::Auth;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, ResourceExt};
+use mainstay_core::memgraph::ids::Term;
+use mainstay_core::memgraph::invariants;
+use mainstay_core::memgraph::objects::{ClusterName, NotAClusterName};
+use mainstay_core::memgraph::observed::{Memory, Wishes};
+use mainstay_core::memgraph::rules::Rule;
+use mainstay_core::memgraph::{Plan, decide};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Why a turn came to nothing. Nothing was changed.
+#[derive(Debug, Error)]
+pub enum TurnError {
+    /// The object could not be read.
+    #[error("the cluster's object could not be read: {0}")]
+    Object(#[source] CallError),
+    /// Its name cannot be one.
+    #[error(transparent)]
+    Name(#[from] NotAClusterName),
+    /// Its spec cannot be followed.
+    #[error("spec: {0}")]
+    Spec(#[from] BadSpec),
+    /// The Secret with the credentials cannot be used.
+    #[error("the Secret `{name}` cannot be used: {why}")]
+    Secret {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The objects of the cluster could not be made.
+    #[error("{0}")]
+    Resources(#[from] resources::ApplyError),
+    /// It could not look.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+}
+
+/// What came of a turn.
+#[derive(Debug)]
+pub struct Turned {
+    /// When to look again.
+    pub again: Duration,
+    /// What happened, for status, Events, metrics and the HTTP state; `None` if the object is gone.
+    pub told: Option<Told>,
+}
+
+/// One cluster and what its operator remembers of it.
+pub struct Keeper {
+    client: Client,
+    namespace: String,
+    name: String,
+    settings: Arc<Settings>,
+    remembered: Remembered,
+    restored: bool,
+    ensured: Option<Ensured>,
+    reporter: report::Reporter,
+}
+
+/// The objects of the cluster were there, for this generation of its spec.
+struct Ensured {
+    generation: Option<i64>,
+    at: Instant,
+    token: Option<String>,
+}
+
+/// How often the objects are looked at although nothing changed.
+const ENSURE_EVERY: Duration = Duration::from_secs(30);
+
+impl Keeper {
+    /// Nothing is known yet.
+    pub fn new(client: Client, namespace: &str, name: &str, settings: Arc<Settings>) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            settings,
+            remembered: Remembered::default(),
+            restored: false,
+            ensured: None,
+            reporter: report::Reporter::default(),
+        }
+    }
+
+    /// One turn. An error is reported in the status too, if there is one to write.
+    pub async fn turn(&mut self, permit: &Permit) -> Result<Turned, TurnError> {
+        let api: Api<MemgraphCluster> = Api::namespaced(self.client.clone(), &self.namespace);
+        let object = optional(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
+        let Some(object) = object.filter(|o| o.metadata.deletion_timestamp.is_none()) else {
+            return Ok(Turned {
+                again: self.settings.interval * 10,
+                told: None,
+            });
+        };
+        let turned = self.turn_of(&object, permit).await;
+        let told = match &turned {
+            Ok(told) => told.clone(),
+            Err(error) => Told::failed(error),
+        };
+        self.reporter
+            .report(&api, &object, &told, &self.remembered, permit, &self.settings)
+            .await;
+        let told = turned?;
+        Ok(Turned {
+            again: self.again(&told),
+            told: Some(told),
+        })
+    }
+
+    async fn turn_of(&mut self, object: &MemgraphCluster, permit: &Permit) -> Result<Told, TurnError> {
+        let cluster = self.cluster(object).await?;
+        let spec = object.spec.parse()?;
+        let status = object.status.clone().unwrap_or_default();
+        if !self.restored {
+            self.remembered.processes.restore(&status.processes);
+            self.restored = true;
+        }
+        let asked = Asked::read(object.annotations());
+        let given = Given {
+            spec,
+            wishes: Wishes {
+                switchover: asked.switchover,
+                override_main: asked.override_main,
+                approve_reset: asked.approve_reset,
+                hibernated: object.spec.hibernated,
+                paused_until: object.spec.paused_until()?,
+            },
+            memory: Memory {
+                status_term: status.term.map(Term),
+                resets_last_hour: self.reporter.resets_last_hour(),
+                disk_has_room: true,
+            },
+        };
+        let token = self.ensure(&cluster, object, permit).await?;
+        let mut look = observe(&cluster, given, &mut self.remembered).await?;
+        let now = wall();
+        let record = look.stored.document.as_ref().map(|d| d.record.clone());
+        let plan = decide(record.as_ref(), &look.observed, now);
+        let violations = invariants::check(record.as_ref(), &look.observed, &plan, now);
+        let acted = if violations.is_empty() {
+            let mut actor = Actor {
+                cluster: &cluster,
+                look: &mut look,
+                remembered: &mut self.remembered,
+                permit,
+                statements: &object.spec.on_promotion,
+                token: token.as_deref(),
+                why: plan.reasons.first().map_or(Rule::Complete, |reason| reason.rule),
+            };
+            actor.carry_out(plan.clone()).await
+        } else {
+            for violation in &violations {
+                tracing::error!(cluster = %cluster.name, %violation, "a plan that breaks an invariant is refused");
+            }
+            Acted::default()
+        };
+        Ok(self.told(&cluster, plan, look, acted, violations, asked.unread))
+    }
+
+    async fn ensure(
+        &mut self,
+        cluster: &Cluster,
+        object: &MemgraphCluster,
+        permit: &Permit,
+    ) -> Result<Option<String>, TurnError> {
+        let generation = object.metadata.generation;
+        if let Some(ensured) = &self.ensured
+            && ensured.generation == generation
+            && ensured.at.elapsed() < ENSURE_EVERY
+        {
+            return Ok(ensured.token.clone());
+        }
+        let token = if self.settings.manage {
+            resources::ensure(cluster, object, permit).await?
+        } else {
+            resources::token(cluster).await?
+        };
+        self.ensured = Some(Ensured {
+            generation,
+            at: Instant::now(),
+            token: token.clone(),
+        });
+        Ok(token)
+    }
+
+    fn told(
+        &self,
+        cluster: &Cluster,
+        plan: Plan,
+        look: Look,
+        acted: Acted,
+        violations: Vec<invariants::Violation>,
+        unread: Vec<&'static str>,
+    ) -> Told {
+        let mut notes: Vec<String> = look.stored.warning.iter().cloned().collect();
+        notes.extend(
+            unread
+                .iter()
+                .map(|name| format!("the annotation `{name}` cannot be read and is ignored")),
+        );
+        Told {
+            cluster: cluster.name.to_string(),
+            document: look.stored.document.clone(),
+            observed: Some(look.observed),
+            plan,
+            acted,
+            violations: violations.iter().map(ToString::to_string).collect(),
+            notes,
+            error: None,
+            at: wall(),
+        }
+    }
+
+    async fn cluster(&self, object: &MemgraphCluster) -> Result<Cluster, TurnError> {
+        let name: ClusterName = self.name.parse()?;
+        let auth = match &object.spec.credentials {
+            None => Auth::None,
+            Some(credentials) => self.credentials(credentials).await?,
+        };
+        Ok(Cluster {
+            name,
+            namespace: self.namespace.clone(),
+            client: self.client.clone(),
+            settings: Arc::clone(&self.settings),
+            auth,
+        })
+    }
+
+    async fn credentials(&self, from: &Credentials) -> Result<Auth<'static>, TurnError> {
+        let Credentials {
+            secret_name,
+            username_key,
+            password_key,
+        } = from;
+        let wrong = |why: String| TurnError::Secret {
+            name: secret_name.clone(),
+            why,
+        };
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let secret = bounded(self.settings.call, secrets.get(secret_name))
+            .await
+            .map_err(|error| wrong(error.to_string()))?;
+        let data = secret.data.unwrap_or_default();
+        let text = |key: &String| {
+            let bytes = data.get(key).ok_or_else(|| wrong(format!("it has no key `{key}`")))?;
+            String::from_utf8(bytes.0.clone()).map_err(|_| wrong(format!("`{key}` is not text")))
+        };
+        Ok(Auth::basic(text(username_key)?, text(password_key)?))
+    }
+
+    /// Something is under way or was seen changing: look again soon.
+    fn again(&self, told: &Told) -> Duration {
+        let Settings {
+            interval,
+            busy_interval,
+            ..
+        } = *self.settings;
+        let busy = !told.acted.taken.is_empty()
+            || self.remembered.processes.unsettled()
+            || self.remembered.contacts.pods.values().any(super::contacts::PodMemory::is_missing);
+        let wait = if busy { busy_interval } else { interval };
+        let until = told.plan.wake.map(|wake| wake.since(wall()));
+        until.map_or(wait, |until| until.clamp(busy_interval, wait))
+    }
+}

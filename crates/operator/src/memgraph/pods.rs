@@ -1,0 +1,242 @@
+//! What Kubernetes says of the pods.
+
+use super::cluster::Cluster;
+use super::resources::{DATA_PATH, INIT_FILE};
+use crate::call::{CallError, bounded, optional};
+use futures::future::join_all;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use mainstay_core::memgraph::ids::{Ordinal, ProcessId, VolumeId};
+use mainstay_core::memgraph::objects::CONTAINER;
+use mainstay_core::memgraph::observed::PodObject;
+use std::net::IpAddr;
+
+/// One pod of the cluster.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Which.
+    pub ordinal: Ordinal,
+    /// What the decisions need of it.
+    pub object: PodObject,
+    /// Where it is reached.
+    pub ip: Option<IpAddr>,
+}
+
+/// The StatefulSet and its pods.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// The StatefulSet, if there is one.
+    pub set: Option<StatefulSet>,
+    /// Its pods, by ordinal.
+    pub pods: Vec<Seen>,
+}
+
+impl Workload {
+    /// Reads the StatefulSet, its pods and their claims.
+    pub async fn read(cluster: &Cluster) -> Result<Self, CallError> {
+        let patience = cluster.settings.call;
+        let name = cluster.name.to_string();
+        let sets = cluster.stateful_sets();
+        let Some(set) = optional(bounded(patience, sets.get(&name)).await)? else {
+            return Ok(Self::default());
+        };
+        let wanted = selector(&set);
+        let all = cluster.pods();
+        let listed = bounded(patience, all.list(&ListParams::default().labels(&wanted))).await?;
+        let ours = listed
+            .items
+            .into_iter()
+            .filter_map(|pod| ordinal(&name, &pod.name_any()).map(|number| (number, pod)));
+        let reading = ours.map(|(number, pod)| async move {
+            let volume = volume(cluster, &pod).await?;
+            Ok(seen(number, &pod, volume))
+        });
+        let read: Vec<Option<Seen>> = join_all(reading)
+            .await
+            .into_iter()
+            .collect::<Result<_, CallError>>()?;
+        let mut pods: Vec<Seen> = read.into_iter().flatten().collect();
+        pods.sort_by_key(|pod| pod.ordinal);
+        Ok(Self {
+            set: Some(set),
+            pods,
+        })
+    }
+
+    /// The pod of this ordinal.
+    pub fn pod(&self, ordinal: Ordinal) -> Option<&Seen> {
+        self.pods.iter().find(|pod| pod.ordinal == ordinal)
+    }
+}
+
+fn selector(set: &StatefulSet) -> String {
+    let labels = set
+        .spec
+        .iter()
+        .filter_map(|spec| spec.selector.match_labels.as_ref())
+        .flatten();
+    let pairs: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
+    pairs.join(",")
+}
+
+fn ordinal(set: &str, pod: &str) -> Option<Ordinal> {
+    let number = pod.strip_prefix(set)?.strip_prefix('-')?;
+    number.parse().ok().map(Ordinal)
+}
+
+/// The uid of the claim behind the data folder.
+async fn volume(cluster: &Cluster, pod: &Pod) -> Result<Option<VolumeId>, CallError> {
+    let Some(claim) = claim(pod) else {
+        return Ok(None);
+    };
+    let claims = cluster.claims();
+    let found = optional(bounded(cluster.settings.call, claims.get(&claim)).await)?;
+    Ok(found.and_then(|claim| claim.uid()?.parse().ok()))
+}
+
+fn claim(pod: &Pod) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let container = spec.containers.iter().find(|c| c.name == CONTAINER)?;
+    let mount = container
+        .volume_mounts
+        .iter()
+        .flatten()
+        .filter(|mount| DATA_PATH.starts_with(mount.mount_path.trim_end_matches('/')))
+        .max_by_key(|mount| mount.mount_path.len())?;
+    let volume = spec.volumes.iter().flatten().find(|v| v.name == mount.name)?;
+    Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone())
+}
+
+fn seen(ordinal: Ordinal, pod: &Pod, volume: Option<VolumeId>) -> Option<Seen> {
+    let uid = pod.uid()?.parse().ok()?;
+    let status = pod.status.as_ref();
+    let container = status
+        .and_then(|s| s.container_statuses.as_ref())
+        .into_iter()
+        .flatten()
+        .find(|c| c.name == CONTAINER);
+    let ip = status
+        .and_then(|s| s.pod_ip.as_deref())
+        .and_then(|ip| ip.parse().ok());
+    let ready = status
+        .and_then(|s| s.conditions.as_ref())
+        .into_iter()
+        .flatten()
+        .any(|c| c.type_ == "Ready" && c.status == "True");
+    Some(Seen {
+        ordinal,
+        object: PodObject {
+            uid,
+            running: container.and_then(running),
+            ended: container.and_then(ended),
+            volume,
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            ready,
+            addressed: ip.is_some(),
+            start_fence: has_start_fence(pod),
+        },
+        ip,
+    })
+}
+
+fn running(container: &ContainerStatus) -> Option<ProcessId> {
+    container.state.as_ref()?.running.as_ref()?;
+    container.container_id.as_deref()?.parse().ok()
+}
+
+/// The container that ended last: this one, if it does not run, or the one before.
+fn ended(container: &ContainerStatus) -> Option<ProcessId> {
+    let of = |state: Option<&k8s_openapi::api::core::v1::ContainerState>| {
+        state?
+            .terminated
+            .as_ref()?
+            .container_id
+            .as_deref()?
+            .parse()
+            .ok()
+    };
+    of(container.state.as_ref()).or_else(|| of(container.last_state.as_ref()))
+}
+
+/// Does it start with the init file that makes it REPLICA before Bolt opens? Only our own file is known to.
+fn has_start_fence(pod: &Pod) -> bool {
+    let flag = format!("--init-file={INIT_FILE}");
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers
+        .filter(|c| c.name == CONTAINER)
+        .flat_map(|c| c.args.iter().flatten())
+        .any(|arg| *arg == flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(state: serde_json::Value, last: serde_json::Value) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "db-1", "uid": "3f2a0000-0000-0000-0000-000000000001"},
+            "spec": {
+                "containers": [{
+                    "name": "memgraph", "args": ["--init-file=/etc/mainstay/init.cypherl"],
+                    "volumeMounts": [
+                        {"name": "log", "mountPath": "/var/log/memgraph"},
+                        {"name": "lib-storage", "mountPath": "/var/lib/memgraph"},
+                    ],
+                }],
+                "volumes": [
+                    {"name": "log", "emptyDir": {}},
+                    {"name": "lib-storage", "persistentVolumeClaim": {"claimName": "lib-storage-db-1"}},
+                ],
+            },
+            "status": {
+                "podIP": "10.0.0.7",
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{
+                    "name": "memgraph", "image": "", "imageID": "", "ready": true, "restartCount": 1,
+                    "containerID": "containerd://bbbb0000000000000000000000000002",
+                    "state": state, "lastState": last,
+                }],
+            },
+        }))
+        .unwrap()
+    }
+
+    fn process(text: &str) -> Option<ProcessId> {
+        text.parse().ok()
+    }
+
+    #[test]
+    fn a_pod_object_becomes_facts() {
+        let before = json!({"terminated": {"exitCode": 137, "containerID": "containerd://aaaa0000000000000000000000000001"}});
+        let read = pod(json!({"running": {}}), before.clone());
+        let facts = seen(Ordinal(1), &read, None).unwrap();
+        assert_eq!(facts.object.running, process("bbbb0000000000000000000000000002"));
+        assert_eq!(facts.object.ended, process("aaaa0000000000000000000000000001"));
+        assert!(facts.object.ready && facts.object.addressed && facts.object.start_fence);
+        assert_eq!(claim(&read).as_deref(), Some("lib-storage-db-1"));
+        let waits = pod(json!({"waiting": {"reason": "CrashLoopBackOff"}}), before);
+        assert_eq!(seen(Ordinal(1), &waits, None).unwrap().object.running, None);
+    }
+
+    #[test]
+    fn a_container_that_just_ended_is_the_one_that_ended_last() {
+        let now = json!({"terminated": {"exitCode": 137, "containerID": "containerd://bbbb0000000000000000000000000002"}});
+        let before = json!({"terminated": {"exitCode": 0, "containerID": "containerd://aaaa0000000000000000000000000001"}});
+        let facts = seen(Ordinal(1), &pod(now, before), None).unwrap().object;
+        assert_eq!(
+            (facts.running, facts.ended),
+            (None, process("bbbb0000000000000000000000000002"))
+        );
+    }
+
+    #[test]
+    fn only_pods_of_the_set_have_an_ordinal() {
+        assert_eq!(ordinal("db", "db-1"), Some(Ordinal(1)));
+        for other in ["db-gateway-1", "db", "db-x", "other-1", "db-300"] {
+            assert_eq!(ordinal("db", other), None, "{other}");
+        }
+    }
+}

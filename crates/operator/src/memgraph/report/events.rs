@@ -1,0 +1,169 @@
+//! Events: what was done and why, once each.
+
+use super::Told;
+use super::status::word;
+use crate::call::bounded;
+use crate::clock::{draw, wall};
+use crate::memgraph::cluster::Settings;
+use api::MemgraphCluster;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
+use kube::api::PostParams;
+use kube::{Api, Resource, ResourceExt};
+use std::collections::VecDeque;
+
+/// How many sentences are remembered, to say each once.
+const REMEMBERED: usize = 16;
+
+/// What was said lately.
+#[derive(Debug, Default)]
+pub(super) struct Seen(VecDeque<String>);
+
+/// One Event.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    warning: bool,
+    reason: String,
+    message: String,
+}
+
+/// What a turn has to say that is worth an Event: what it did, and what went wrong.
+fn worth_saying(told: &Told) -> Vec<Said> {
+    let mut all = Vec::new();
+    if let Some(error) = &told.error {
+        all.push(Said {
+            warning: true,
+            reason: "TurnFailed".to_owned(),
+            message: error.clone(),
+        });
+    }
+    for violation in &told.violations {
+        all.push(Said {
+            warning: true,
+            reason: "PlanRefused".to_owned(),
+            message: violation.clone(),
+        });
+    }
+    if let Some(first) = told.plan.reasons.first().filter(|_| !told.plan.steps.is_empty()) {
+        all.push(Said {
+            warning: false,
+            reason: word(&first.why),
+            message: first.to_string(),
+        });
+    }
+    if let Some(ended) = &told.acted.ended {
+        all.push(Said {
+            warning: true,
+            reason: "TurnEnded".to_owned(),
+            message: ended.clone(),
+        });
+    }
+    if told.acted.unfenced {
+        all.push(Said {
+            warning: true,
+            reason: "Unfenced".to_owned(),
+            message: "the old MAIN could not be fenced in time: promoted all the same, as failover.fenceTimeout says"
+                .to_owned(),
+        });
+    }
+    for note in &told.notes {
+        all.push(Said {
+            warning: true,
+            reason: "Note".to_owned(),
+            message: note.clone(),
+        });
+    }
+    all
+}
+
+impl Seen {
+    /// Is it new? The term is part of it: the same sentence in another term is another one.
+    fn is_new(&mut self, said: &Said, term: u64) -> bool {
+        let key = format!("{term} {} {}", said.reason, said.message);
+        if self.0.contains(&key) {
+            return false;
+        }
+        self.0.push_back(key);
+        if self.0.len() > REMEMBERED {
+            self.0.pop_front();
+        }
+        true
+    }
+
+    pub(super) async fn tell(
+        &mut self,
+        api: &Api<MemgraphCluster>,
+        object: &MemgraphCluster,
+        told: &Told,
+        settings: &Settings,
+    ) {
+        let term = told.document.as_ref().map_or(0, |d| d.record.term.0);
+        for said in worth_saying(told) {
+            if !self.is_new(&said, term) {
+                continue;
+            }
+            let event = event(object, said);
+            let namespace = object.namespace().unwrap_or_default();
+            let events: Api<Event> = Api::namespaced(api.clone().into_client(), &namespace);
+            // An Event is for people; the status says the same.
+            if let Err(error) = bounded(settings.call, events.create(&PostParams::default(), &event)).await {
+                tracing::debug!(%error, "an Event was not written");
+            }
+        }
+    }
+}
+
+fn event(object: &MemgraphCluster, said: Said) -> Event {
+    let now = jiff::Timestamp::from_millisecond(i64::try_from(wall().0).unwrap_or_default())
+        .ok()
+        .map(KubeTime);
+    let involved: ObjectReference = object.object_ref(&());
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{:x}", object.name_any(), draw())),
+            namespace: object.namespace(),
+            ..ObjectMeta::default()
+        },
+        involved_object: involved,
+        type_: Some(if said.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(said.reason),
+        message: Some(said.message),
+        first_timestamp: now.clone(),
+        last_timestamp: now,
+        count: Some(1),
+        source: Some(EventSource {
+            component: Some("mainstay-operator".to_owned()),
+            host: None,
+        }),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_said_once_per_term() {
+        let mut seen = Seen::default();
+        let said = || Said {
+            warning: false,
+            reason: "JoinAsync".to_owned(),
+            message: "pod-1 is registered ASYNC to catch up".to_owned(),
+        };
+        assert!(seen.is_new(&said(), 1));
+        assert!(!seen.is_new(&said(), 1));
+        assert!(seen.is_new(&said(), 2));
+    }
+
+    #[test]
+    fn a_turn_without_steps_says_nothing_and_a_failed_one_says_why() {
+        assert_eq!(worth_saying(&Told::default()), []);
+        let failed = Told {
+            error: Some("no".to_owned()),
+            ..Told::default()
+        };
+        let said = worth_saying(&failed);
+        assert_eq!((said.len(), said[0].warning, said[0].message.as_str()), (1, true, "no"));
+    }
+}

@@ -1,0 +1,241 @@
+//! The status of a cluster, from its record and what the last turn had to tell. Pure.
+
+use super::Told;
+use crate::clock::rfc3339;
+use api::MemgraphCluster;
+use api::memgraph::{Condition, MemgraphClusterStatus, PodStatus, ProcessSeen, TermStatus};
+use kube::ResourceExt;
+use mainstay_core::memgraph::document::{Document, RECORD};
+use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::observed::{Contact, Observed, Role};
+use mainstay_core::memgraph::reason::Why;
+use mainstay_core::memgraph::record::{State, Writes};
+use mainstay_core::memgraph::{View, counts_as_protected};
+use mainstay_core::time::Time;
+
+/// The status after this turn. A turn that came to nothing keeps what is known.
+pub fn status(
+    object: &MemgraphCluster,
+    told: &Told,
+    before: &MemgraphClusterStatus,
+    processes: Vec<ProcessSeen>,
+) -> MemgraphClusterStatus {
+    let mut next = before.clone();
+    next.observed_generation = object.metadata.generation;
+    let facts = Facts {
+        name: object.name_any(),
+        told,
+    };
+    if told.error.is_none() {
+        next.reasons = told.plan.reasons.iter().map(ToString::to_string).collect();
+        next.reasons.extend(told.notes.iter().cloned());
+        next.processes = processes;
+        facts.fill(&mut next);
+    }
+    next.conditions = facts.conditions(&before.conditions);
+    next
+}
+
+struct Facts<'a> {
+    name: String,
+    told: &'a Told,
+}
+
+/// A condition before it has a time.
+struct Judged {
+    kind: &'static str,
+    holds: bool,
+    reason: String,
+    message: String,
+}
+
+impl Facts<'_> {
+    fn pod(&self, ordinal: Ordinal) -> String {
+        format!("{}-{}", self.name, ordinal.0)
+    }
+
+    fn fill(&self, next: &mut MemgraphClusterStatus) {
+        let Told {
+            document, observed, ..
+        } = self.told;
+        let serves = |document: &Document| document.record.main.is_some();
+        next.phase = if document.as_ref().is_some_and(serves) {
+            "OPERATIONAL".to_owned()
+        } else {
+            "BOOTSTRAP".to_owned()
+        };
+        if let Some(document) = document {
+            self.of_record(document, next);
+        }
+        next.lag = self.lag();
+        if let Some(observed) = observed {
+            next.pods = observed
+                .pods
+                .iter()
+                .map(|pod| PodStatus {
+                    name: self.pod(pod.ordinal),
+                    role: role(&pod.contact).to_owned(),
+                    protected: self.protects(pod.ordinal),
+                })
+                .collect();
+        }
+    }
+
+    fn of_record(&self, document: &Document, next: &mut MemgraphClusterStatus) {
+        let record = &document.record;
+        next.state = Some(record.state.to_string());
+        // Never back: a record that is lost is rebuilt above everything that was ever shown (R19).
+        next.term = next.term.max(Some(record.term.0));
+        let main = document.target_main();
+        next.target_main_pod = main.map(|pod| self.pod(pod));
+        next.target_sync_replica = main.and_then(Ordinal::partner).map(|pod| self.pod(pod));
+        next.writes = Some(format!("{:?}", record.writes));
+        next.history = document
+            .history
+            .iter()
+            .map(|tenure| TermStatus {
+                term: tenure.term.0,
+                pod: self.pod(tenure.pod),
+                began: rfc3339(tenure.began),
+                why: tenure.why.clone(),
+                detect_ms: None,
+                fence_ms: None,
+                promote_ms: None,
+                open_ms: None,
+            })
+            .collect();
+        next.record = document.data().ok().and_then(|mut keys| keys.remove(RECORD));
+    }
+
+    fn protects(&self, pod: Ordinal) -> bool {
+        let (Some(document), Some(observed)) = (&self.told.document, &self.told.observed) else {
+            return false;
+        };
+        let Some(sync) = document.record.sync else {
+            return false;
+        };
+        sync.pod == pod && observed.answer(pod).is_none_or(|a| a.process == sync.process)
+    }
+
+    fn lag(&self) -> Option<i64> {
+        let observed = self.told.observed.as_ref()?;
+        let record = &self.told.document.as_ref()?.record;
+        let main = record.main.as_ref()?;
+        let partner = main.pod.partner()?;
+        let answer = observed.answer(main.pod)?;
+        View::registrations_of(answer, partner).map(|r| -r.behind).max()
+    }
+
+    fn conditions(&self, before: &[Condition]) -> Vec<Condition> {
+        self.judged()
+            .into_iter()
+            .map(|judged| {
+                let old = before.iter().find(|c| c.kind == judged.kind);
+                judged.dated(old, self.told.at, self.told.error.is_some())
+            })
+            .collect()
+    }
+
+    fn judged(&self) -> Vec<Judged> {
+        let record = self.told.document.as_ref().map(|d| &d.record);
+        let first = self.told.plan.reasons.first();
+        let (reason, message) = match (&self.told.error, first) {
+            (Some(error), _) => ("TurnFailed".to_owned(), error.clone()),
+            (None, _) if !self.told.violations.is_empty() => {
+                ("PlanRefused".to_owned(), self.told.violations.join("; "))
+            }
+            (None, Some(first)) => (word(&first.why), first.to_string()),
+            (None, None) => ("Nothing".to_owned(), String::new()),
+        };
+        let judge = |kind, holds, yes: &str| Judged {
+            kind,
+            holds,
+            reason: if holds { yes.to_owned() } else { reason.clone() },
+            message: message.clone(),
+        };
+        let serving = record.is_some_and(|r| r.state == State::Serving);
+        let healthy = serving && self.main_answers();
+        let protected = record.is_some_and(|r| {
+            self.told
+                .observed
+                .as_ref()
+                .is_some_and(|seen| counts_as_protected(seen.spec.durability, r))
+                && r.sync.is_some_and(|sync| self.protects(sync.pod))
+        });
+        let open = serving && record.is_some_and(|r| r.writes == Writes::Open);
+        let unknown = first.is_some_and(|r| matches!(r.why, Why::UnknownState));
+        let asleep = record.is_some_and(|r| r.state == State::Hibernated);
+        vec![
+            judge("Ready", healthy, "MainServes"),
+            judge("Protected", protected, "ProvenByACommit"),
+            judge("WritesOpen", open, "Open"),
+            judge("TopologyKnown", record.is_some() && !unknown, "Recorded"),
+            judge("Hibernated", asleep, "Asleep"),
+        ]
+    }
+
+    fn main_answers(&self) -> bool {
+        let (Some(document), Some(observed)) = (&self.told.document, &self.told.observed) else {
+            return false;
+        };
+        let Some(main) = &document.record.main else {
+            return false;
+        };
+        let answers = |seen: &Observed| {
+            seen.answer(main.pod)
+                .is_some_and(|a| a.process == main.process && (a.role == Role::Main || self.just_began()))
+        };
+        answers(observed)
+    }
+
+    /// The turn itself made it MAIN, after it was seen.
+    fn just_began(&self) -> bool {
+        self.told.acted.ended.is_none() && !self.told.acted.taken.is_empty()
+    }
+}
+
+impl Judged {
+    /// With the time since which it has been so. A turn that came to nothing knows nothing new.
+    fn dated(self, old: Option<&Condition>, now: Time, failed: bool) -> Condition {
+        let Self {
+            kind,
+            holds,
+            reason,
+            message,
+        } = self;
+        let status = match old {
+            Some(old) if failed => old.status.clone(),
+            None if failed => "Unknown".to_owned(),
+            _ if holds => "True".to_owned(),
+            _ => "False".to_owned(),
+        };
+        let since = old
+            .filter(|old| old.status == status)
+            .map_or_else(|| rfc3339(now), |old| old.last_transition_time.clone());
+        Condition {
+            kind: kind.to_owned(),
+            status,
+            reason,
+            message,
+            last_transition_time: since,
+        }
+    }
+}
+
+/// The name of a sentence, for programs.
+pub(super) fn word(why: &Why) -> String {
+    let shown = format!("{why:?}");
+    shown.split([' ', '{']).next().unwrap_or_default().to_owned()
+}
+
+fn role(contact: &Contact) -> &'static str {
+    match contact {
+        Contact::Unknown => "unknown",
+        Contact::Answered(answer) => match answer.role {
+            Role::Main => "main",
+            Role::Replica => "replica",
+        },
+        Contact::Refused { .. } => "refused",
+        Contact::Silent { .. } => "silent",
+    }
+}

@@ -1,0 +1,216 @@
+//! Pure: from the declared cluster to its objects.
+
+use super::{DATA_FOLDER, DATA_PATH, INIT_FILE, gateway};
+use crate::memgraph::cluster::Settings;
+use api::MemgraphCluster;
+use api::memgraph::Durability;
+use kube::{Resource, ResourceExt};
+use mainstay_core::memgraph::objects::{
+    BOLT_PORT, CLUSTER_LABEL, CONTAINER, ClusterName, REPLICATION_PORT, ROLE_LABEL,
+};
+use serde_json::{Value, json};
+
+/// What makes a pod a REPLICA before Bolt opens. An old MAIN that restarts takes no write.
+const INIT_STATEMENTS: &str = "SET REPLICATION ROLE TO REPLICA WITH PORT 10000;\n";
+
+/// An object to be there, as JSON: the small Kubernetes and snapshots speak it too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Owned {
+    /// `apiVersion`.
+    pub version: &'static str,
+    /// `kind`.
+    pub kind: &'static str,
+    /// The object.
+    pub object: Value,
+}
+
+/// What every builder needs.
+pub(super) struct Site<'a> {
+    pub(super) cluster: &'a MemgraphCluster,
+    pub(super) name: &'a ClusterName,
+    pub(super) settings: &'a Settings,
+}
+
+/// Everything that belongs to a cluster, in the order in which it is made.
+pub fn objects(cluster: &MemgraphCluster, name: &ClusterName, settings: &Settings) -> Vec<Owned> {
+    let site = Site {
+        cluster,
+        name,
+        settings,
+    };
+    let mut all = vec![
+        site.init_file(),
+        site.headless(),
+        site.budget(),
+        site.stateful_set(),
+    ];
+    if cluster.spec.gateway.enabled {
+        all.extend(gateway::objects(&site));
+    }
+    all
+}
+
+impl Site<'_> {
+    pub(super) fn owned(&self, version: &'static str, kind: &'static str, name: &str, role: &str, rest: Value) -> Owned {
+        let mut object = json!({
+            "apiVersion": version, "kind": kind,
+            "metadata": {
+                "name": name,
+                "namespace": self.cluster.namespace(),
+                "labels": self.labels(role),
+                "ownerReferences": self.cluster.controller_owner_ref(&()).into_iter().collect::<Vec<_>>(),
+            },
+        });
+        if let (Value::Object(object), Value::Object(rest)) = (&mut object, rest) {
+            object.extend(rest);
+        }
+        Owned {
+            version,
+            kind,
+            object,
+        }
+    }
+
+    pub(super) fn labels(&self, role: &str) -> Value {
+        json!({
+            "app.kubernetes.io/name": "memgraph",
+            "app.kubernetes.io/instance": self.name.to_string(),
+            "app.kubernetes.io/managed-by": "mainstay",
+            CLUSTER_LABEL: self.name.to_string(),
+            ROLE_LABEL: role,
+        })
+    }
+
+    pub(super) fn selector(&self, role: &str) -> Value {
+        json!({ CLUSTER_LABEL: self.name.to_string(), ROLE_LABEL: role })
+    }
+
+    fn init_name(&self) -> String {
+        format!("{}-init", self.name)
+    }
+
+    fn init_file(&self) -> Owned {
+        let data = json!({ "data": { "init.cypherl": INIT_STATEMENTS } });
+        self.owned("v1", "ConfigMap", &self.init_name(), "init", data)
+    }
+
+    /// Names for pods, ready or not: a replica that catches up is not ready and must be found.
+    fn headless(&self) -> Owned {
+        let spec = json!({
+            "clusterIP": "None",
+            "publishNotReadyAddresses": true,
+            "selector": self.selector("database"),
+            "ports": [
+                { "name": "bolt", "port": BOLT_PORT, "targetPort": BOLT_PORT },
+                { "name": "replication", "port": REPLICATION_PORT, "targetPort": REPLICATION_PORT },
+            ],
+        });
+        self.owned("v1", "Service", &self.name.headless(), "database", json!({ "spec": spec }))
+    }
+
+    /// One at a time: a drain that takes MAIN and SYNC together leaves nobody.
+    fn budget(&self) -> Owned {
+        let spec = json!({ "maxUnavailable": 1, "selector": { "matchLabels": self.selector("database") } });
+        self.owned("policy/v1", "PodDisruptionBudget", &self.name.to_string(), "database", json!({ "spec": spec }))
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let spec = &self.cluster.spec;
+        let flush = match spec.durability {
+            // fsync per commit, or a commit does not survive the loss of power (R12).
+            Durability::Strict => "1",
+            Durability::Relaxed => "100000",
+        };
+        let mut flags = vec![
+            format!("--data-directory={DATA_FOLDER}"),
+            "--bolt-address=0.0.0.0".to_owned(),
+            format!("--bolt-port={BOLT_PORT}"),
+            format!("--init-file={INIT_FILE}"),
+            "--storage-wal-enabled=true".to_owned(),
+            format!("--storage-wal-file-flush-every-n-tx={flush}"),
+            "--storage-snapshot-interval-sec=300".to_owned(),
+            // A snapshot on exit would keep a wrong history through a restart (R26).
+            "--storage-snapshot-on-exit=false".to_owned(),
+            "--data-recovery-on-startup=true".to_owned(),
+            "--replication-restore-state-on-startup=true".to_owned(),
+            "--telemetry-enabled=false".to_owned(),
+            "--also-log-to-stderr=true".to_owned(),
+            "--log-level=WARNING".to_owned(),
+        ];
+        flags.extend(spec.flags.iter().cloned());
+        flags
+    }
+
+    fn container(&self) -> Value {
+        let spec = &self.cluster.spec;
+        let probe = json!({ "tcpSocket": { "port": BOLT_PORT }, "periodSeconds": 1, "failureThreshold": 3 });
+        let mut container = json!({
+            "name": CONTAINER,
+            "image": spec.image,
+            "args": self.flags(),
+            // Large queries spill here; the root file system of a container is small.
+            "env": [{ "name": "TMPDIR", "value": DATA_PATH }],
+            "ports": [
+                { "name": "bolt", "containerPort": BOLT_PORT },
+                { "name": "replication", "containerPort": REPLICATION_PORT },
+            ],
+            // No liveness probe: a MAIN whose commit hangs for 30 s must not be killed for it.
+            "readinessProbe": probe,
+            // Time for a planned move before the process is told to end.
+            "lifecycle": { "preStop": { "sleep": { "seconds": 5 } } },
+            "volumeMounts": [
+                { "name": "lib-storage", "mountPath": DATA_PATH },
+                { "name": "init", "mountPath": "/etc/mainstay", "readOnly": true },
+            ],
+        });
+        if let (Value::Object(container), Some(resources)) = (&mut container, &spec.resources) {
+            container.insert("resources".to_owned(), json!(resources));
+        }
+        container
+    }
+
+    fn claim(&self) -> Value {
+        let storage = &self.cluster.spec.storage;
+        let mut spec = json!({
+            "accessModes": ["ReadWriteOnce"],
+            "resources": { "requests": { "storage": storage.size } },
+        });
+        if let (Value::Object(spec), Some(class)) = (&mut spec, &storage.storage_class) {
+            spec.insert("storageClassName".to_owned(), json!(class));
+        }
+        json!({ "metadata": { "name": "lib-storage" }, "spec": spec })
+    }
+
+    fn stateful_set(&self) -> Owned {
+        let template = json!({
+            "metadata": { "labels": self.labels("database") },
+            "spec": {
+                "terminationGracePeriodSeconds": 60,
+                "containers": [self.container()],
+                "affinity": self.apart("database"),
+                "volumes": [{ "name": "init", "configMap": { "name": self.init_name() } }],
+            },
+        });
+        let spec = json!({
+            "serviceName": self.name.headless(),
+            "replicas": self.cluster.spec.replicas,
+            // All at once: pod 1 must not wait for pod 0 when pod 0 cannot start.
+            "podManagementPolicy": "Parallel",
+            "selector": { "matchLabels": self.selector("database") },
+            "template": template,
+            "volumeClaimTemplates": [self.claim()],
+        });
+        self.owned("apps/v1", "StatefulSet", &self.name.to_string(), "database", json!({ "spec": spec }))
+    }
+
+    /// On different nodes if there are enough.
+    pub(super) fn apart(&self, role: &str) -> Value {
+        json!({ "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 100,
+            "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": { "matchLabels": self.selector(role) },
+            },
+        }] } })
+    }
+}

@@ -1,0 +1,22 @@
+//! The objects of a cluster: built purely, written only if they differ.
+
+mod apply;
+mod build;
+mod gateway;
+
+pub use apply::{ApplyError, ensure, token};
+pub use build::{Owned, objects};
+
+/// Where the volume is mounted, as the seeds have it.
+pub const DATA_PATH: &str = "/var/lib/memgraph";
+/// The data in it.
+pub const DATA_FOLDER: &str = "/var/lib/memgraph/mg_data";
+/// The init file that makes a pod REPLICA before Bolt opens.
+pub const INIT_FILE: &str = "/etc/mainstay/init.cypherl";
+/// The marker that asks for a reset, as the seeds have it.
+pub const MARKER: &str = "/var/lib/memgraph/.hard-reset-requested";
+/// The port of a gateway that takes pushes.
+pub const ADMIN_PORT: u16 = 7688;
+
+/// Says what an object was built from, so that it is written only if that changes.
+pub const APPLIED: &str = "mainstay.dev/applied";

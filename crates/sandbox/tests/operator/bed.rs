@@ -1,0 +1,226 @@
+//! A small Kubernetes with stand-ins as processes, and operators in this process.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use api::MemgraphCluster;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, PostParams};
+use kube::{Client, CustomResourceExt};
+use mainstay_core::lease::LeaseTiming;
+use mainstay_core::memgraph::Record;
+use mainstay_core::memgraph::document::{Document, Parsed};
+use mainstay_core::memgraph::record::State;
+use operator::engine::queue::Limits;
+use operator::engine::turns::Pace;
+use operator::engine::watch::Scope;
+use operator::memgraph::{ReplicaAddress, Settings};
+use operator::{Config as OperatorConfig, Operator};
+use sandbox::kube::Kubernetes;
+use sandbox::node::{BackOff, Config, Images, Nodes, Party};
+use sandbox::standin::memgraph::client::{Client as Bolt, Outcome};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// The machine is shared and slow at times.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const NAME: &str = "memgraph-ha";
+
+pub(crate) struct Bed {
+    pub(crate) kubernetes: Kubernetes,
+    pub(crate) nodes: Nodes,
+    pub(crate) client: Client,
+    folder: PathBuf,
+}
+
+/// An operator in this process.
+pub(crate) struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+    pub(crate) http: SocketAddr,
+}
+
+impl Running {
+    /// It is told to stop, and frees its lease.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        self.task.await.context("the operator panicked")
+    }
+
+    /// It is gone from one moment to the next.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+impl Bed {
+    pub(crate) async fn new() -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("mainstay-op-{}-{number}", std::process::id()));
+        let kubernetes = Kubernetes::new(11);
+        let standin = env!("CARGO_BIN_EXE_standin");
+        let images = Images::new().with("memgraph/memgraph:*", standin, &["memgraph"]);
+        let mut config = Config::new(&folder, images);
+        config.heartbeat = SignedDuration::from_secs(1);
+        config.back_off = BackOff {
+            first: SignedDuration::from_millis(300),
+            ..BackOff::UPSTREAM
+        };
+        let nodes = Nodes::start(&kubernetes, config)?;
+        let client = kubernetes.client();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        definitions
+            .create(&PostParams::default(), &MemgraphCluster::crd())
+            .await
+            .context("the kind is refused")?;
+        Ok(Self {
+            kubernetes,
+            nodes,
+            client,
+            folder,
+        })
+    }
+
+    pub(crate) async fn end(self) -> Result<()> {
+        self.nodes.stop().await;
+        self.kubernetes.shutdown().await;
+        std::fs::remove_dir_all(&self.folder).context("the folder is left")
+    }
+
+    pub(crate) fn clusters(&self) -> Api<MemgraphCluster> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    /// A cluster of so many pods. The last flags are the stand-in's own.
+    pub(crate) async fn create(&self, replicas: u8) -> Result<()> {
+        let cluster: MemgraphCluster = serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
+            "metadata": { "name": NAME, "namespace": "default" },
+            "spec": {
+                "replicas": replicas,
+                "gateway": { "enabled": false },
+                "flags": ["--replication-address=0.0.0.0", "--profile=3.12"],
+            },
+        }))?;
+        self.clusters().create(&PostParams::default(), &cluster).await?;
+        Ok(())
+    }
+
+    /// An operator with times for tests.
+    pub(crate) async fn operator(&self) -> Result<Running> {
+        let settings = Settings {
+            settle: Duration::from_millis(500),
+            interval: Duration::from_millis(200),
+            address: ReplicaAddress::Ip,
+            ..Settings::default()
+        };
+        let config = OperatorConfig {
+            client: self.client.clone(),
+            lease_client: self.kubernetes.client(),
+            scope: Scope::All,
+            lease_namespace: "default".to_owned(),
+            lease_name: "mainstay-operator".to_owned(),
+            identity: "op".to_owned(),
+            timing: LeaseTiming::new(
+                Duration::from_secs(3),
+                Duration::from_millis(2_800),
+                Duration::from_millis(300),
+                Duration::from_millis(1_500),
+            )?,
+            limits: Limits::default(),
+            pace: Pace::default(),
+            settings: Settings {
+                call: Duration::from_millis(1_500),
+                command: Duration::from_millis(1_500),
+                probe: Duration::from_millis(500),
+                ..settings
+            },
+            http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
+        let operator = Operator::bind(config).await?;
+        let http = operator.address().context("no address")?;
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                if let Err(error) = operator.run(stop).await {
+                    eprintln!("operator: {error}");
+                }
+            }
+        });
+        Ok(Running { stop, task, http })
+    }
+
+    pub(crate) async fn record(&self) -> Result<Option<Record>> {
+        let maps: Api<ConfigMap> = Api::default_namespaced(self.client.clone());
+        let Some(map) = maps.get_opt(&format!("{NAME}-topology")).await? else {
+            return Ok(None);
+        };
+        match Document::parse(&map.data.unwrap_or_default())? {
+            Parsed::Full { document, .. } => Ok(Some(document.record)),
+            Parsed::SeedOnly { .. } => Ok(None),
+        }
+    }
+
+    /// Waits until the record is as it should be.
+    pub(crate) async fn until(&self, what: &str, fits: impl Fn(&Record) -> bool) -> Result<Record> {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            // A fault may hit this very call.
+            let record = self.record().await.unwrap_or_default();
+            if let Some(record) = record.as_ref().filter(|record| fits(record)) {
+                return Ok(record.clone());
+            }
+            if tokio::time::Instant::now() > deadline {
+                let status = self.clusters().get(NAME).await.map(|c| c.status);
+                bail!("the cluster is not {what}: {record:#?}\n{status:#?}");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) async fn until_protected(&self) -> Result<Record> {
+        self.until("serving and protected", |r| r.state == State::Serving && r.sync.is_some())
+            .await
+    }
+
+    pub(crate) fn party(pod: u8) -> Party {
+        Party::pod("default", &format!("{NAME}-{pod}"))
+    }
+
+    pub(crate) async fn bolt(&self, pod: u8) -> Result<Bolt> {
+        let object = self.pods().get(&format!("{NAME}-{pod}")).await?;
+        let ip: IpAddr = object
+            .status
+            .and_then(|status| status.pod_ip)
+            .context("no address")?
+            .parse()?;
+        let auth = bolt::message::Auth::None;
+        Ok(Bolt::connect_within(SocketAddr::new(ip, 7687), auth, Duration::from_secs(5)).await?)
+    }
+
+    /// How many vertices with this label the pod has.
+    pub(crate) async fn count(&self, pod: u8, label: &str) -> Result<i64> {
+        let mut bolt = self.bolt(pod).await?;
+        let query = format!("MATCH (n:{label}) RETURN count(n) AS n");
+        match bolt.query(&query).await? {
+            Outcome::Done(table) => {
+                let first = table.rows.first().and_then(|row| row.first());
+                first.and_then(bolt::packstream::Value::as_int).context("no number")
+            }
+            Outcome::Refused { failure, .. } => bail!("{failure}"),
+        }
+    }
+}
