@@ -200,15 +200,20 @@ impl Bed {
         Party::pod("default", &format!("{NAME}-{pod}"))
     }
 
-    pub(crate) async fn bolt(&self, pod: u8) -> Result<Bolt> {
+    pub(crate) async fn address(&self, pod: u8, port: u16) -> Result<SocketAddr> {
         let object = self.pods().get(&format!("{NAME}-{pod}")).await?;
         let ip: IpAddr = object
             .status
             .and_then(|status| status.pod_ip)
             .context("no address")?
             .parse()?;
+        Ok(SocketAddr::new(ip, port))
+    }
+
+    pub(crate) async fn bolt(&self, pod: u8) -> Result<Bolt> {
+        let address = self.address(pod, 7687).await?;
         let auth = bolt::message::Auth::None;
-        Ok(Bolt::connect_within(SocketAddr::new(ip, 7687), auth, Duration::from_secs(5)).await?)
+        Ok(Bolt::connect_within(address, auth, Duration::from_secs(5)).await?)
     }
 
     /// How many vertices with this label the pod has.

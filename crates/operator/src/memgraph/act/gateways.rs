@@ -8,7 +8,7 @@ use mainstay_core::memgraph::objects::Confirmation;
 use mainstay_core::memgraph::turn::Outcome;
 
 /// Where a gateway takes pushes.
-pub const PUSH_PATH: &str = "/v1/record";
+const PUSH_PATH: &str = "/v1/record";
 
 impl Actor<'_> {
     /// To every registered gateway at once. One that does not answer is no reason to stop: the fence is.

@@ -38,14 +38,17 @@ pub(super) async fn serve(node: Weak<Node>, listener: TcpListener) {
 }
 
 async fn connection(node: Weak<Node>, mut stream: TcpStream) {
+    let mut spoke = false;
     while let Ok(request) = wire::receive::<Request>(&mut stream).await {
         let Some(node) = node.upgrade() else { return };
+        spoke = true;
         let answer = node.answer(request).await;
         if wire::send(&mut stream, &answer).await.is_err() {
             break;
         }
     }
-    if let Some(node) = node.upgrade() {
+    // Somebody who only looked whether the port is open is not a MAIN that went away.
+    if spoke && let Some(node) = node.upgrade() {
         let mut core = node.core();
         core.model.connection_lost();
         if !core.model.is_prepared() {
