@@ -1,1 +1,35 @@
 //! The Bolt data plane.
+//!
+//! A gateway stands between clients and the MAIN of one cluster. It forwards only to the MAIN that the record
+//! names, after that very connection showed role and term (G1); it cuts when the record changes and says so only
+//! afterwards (G2); it never follows an older record (G3). `docs/gateway.md` says what a client sees.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `config` | how a gateway runs |
+//! | `control` | the record it obeys: opens, cuts, confirms |
+//! | `plane` | where records come from and confirmations go: Kubernetes, or channels |
+//! | `admin` | pushes, state, health and metrics over HTTP |
+//! | `accept` | the port that clients connect to |
+//! | `session` | one client: login, check, hold, forward, refuse |
+//! | `resolve` | names of pods to addresses |
+//! | `heard` | whom it last had an answer from (R21) |
+
+mod accept;
+mod admin;
+mod buffers;
+mod config;
+mod control;
+mod gateway;
+mod heard;
+mod metrics;
+mod plane;
+mod resolve;
+mod session;
+mod token;
+
+pub use config::{Config, Limits, Pod, Timeouts};
+pub use gateway::{Gateway, StartError};
+pub use plane::Plane;
+pub use resolve::Resolve;
+pub use token::PushToken;

@@ -1,0 +1,122 @@
+//! How a gateway runs.
+
+use crate::token::PushToken;
+use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How a gateway runs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which cluster it serves.
+    pub cluster: ClusterName,
+    /// In which namespace.
+    pub namespace: String,
+    /// What it is called among the gateways of the cluster: part of the name of its Lease.
+    pub name: String,
+    /// Its own pod, if it runs in one: the Lease goes when the pod does.
+    pub pod: Option<Pod>,
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where pushes, health and metrics are served.
+    pub admin: SocketAddr,
+    /// Where the operator reaches `admin`, if that is not the address it is bound to.
+    pub advertise: Option<String>,
+    /// What a push must carry.
+    pub token: PushToken,
+    /// The port on which the database speaks Bolt.
+    pub backend_port: u16,
+    /// How much it takes on.
+    pub limits: Limits,
+    /// How long it waits for others.
+    pub timeouts: Timeouts,
+}
+
+/// The pod in which a gateway runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+/// How much a gateway takes on. What is beyond is refused, so that it never grows without bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections that are held because nobody can serve them yet.
+    pub waiting: usize,
+    /// Connections to the admin port.
+    pub admin_connections: usize,
+    /// Bytes of one message of a login.
+    pub login_message: usize,
+    /// Bytes that may be kept back until it is known what a statement is.
+    pub undecided: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            waiting: 1_000,
+            admin_connections: 64,
+            login_message: 64 * 1024,
+            undecided: 64 * 1024,
+        }
+    }
+}
+
+/// How long a gateway waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// How long a new connection is held while nobody can serve it.
+    pub hold: Duration,
+    /// For a client to say its part of handshake and login.
+    pub client: Duration,
+    /// To reach the database.
+    pub connect: Duration,
+    /// For the database to answer handshake, login and check, each.
+    pub check: Duration,
+    /// For one request to the Kubernetes API.
+    pub api: Duration,
+    /// For the second direction of a connection, once the first has ended.
+    pub half_closed: Duration,
+    /// For sessions to end by themselves when the gateway is told to stop.
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            hold: Duration::from_secs(10),
+            client: Duration::from_secs(10),
+            connect: Duration::from_secs(1),
+            check: Duration::from_secs(2),
+            api: Duration::from_secs(3),
+            half_closed: Duration::from_secs(30),
+            drain: Duration::from_secs(20),
+        }
+    }
+}
+
+impl Config {
+    /// A gateway called `name`, on loopback, on ports that the system chooses, that obeys no push.
+    pub fn new(cluster: ClusterName, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            cluster,
+            namespace: namespace.into(),
+            name: name.into(),
+            pod: None,
+            listen: anywhere,
+            admin: anywhere,
+            advertise: None,
+            token: PushToken::None,
+            backend_port: BOLT_PORT,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
+}

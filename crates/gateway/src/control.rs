@@ -1,0 +1,272 @@
+//! The record that a gateway obeys: opens, cuts, confirms (G1 to G3).
+//!
+//! One task owns the [`Gate`], so records are obeyed one after the other, whoever brings them, and a caller that
+//! goes away in the middle of a cut does not leave it half done.
+
+use crate::heard::Hearing;
+use crate::metrics::Metrics;
+use mainstay_core::memgraph::gate::{Gate, Route};
+use mainstay_core::memgraph::ids::{Revision, Term};
+use mainstay_core::memgraph::objects::Confirmation;
+use mainstay_core::memgraph::{Record, Rules, observed::Role};
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// The time between two cuts. Sessions belong to the epoch in which they were checked, and end with it.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    gate: Gate,
+    open: bool,
+    /// The record in one line, for whoever is refused.
+    headline: String,
+    cut: CancellationToken,
+    sessions: TaskTracker,
+}
+
+/// Holds the confirmation of the next record back until it is dropped.
+pub(crate) type Stay = TaskTrackerToken;
+
+impl Epoch {
+    fn new(gate: Gate, open: bool, headline: String) -> Arc<Self> {
+        Arc::new(Self {
+            gate,
+            open,
+            headline,
+            cut: CancellationToken::new(),
+            sessions: TaskTracker::new(),
+        })
+    }
+
+    /// Where sessions go, if anywhere.
+    pub(crate) fn route(&self) -> Option<Route> {
+        self.gate.route().filter(|_| self.open)
+    }
+
+    /// May clients be forwarded on a connection that answered this (R10)?
+    pub(crate) fn admits(&self, role: Role, mark: Option<Term>) -> bool {
+        self.open && self.gate.admits(Rules::ALL, role, mark)
+    }
+
+    /// Take this before anything is done in the name of the epoch, look at [`Epoch::cut`] afterwards, and drop it
+    /// when nothing can be forwarded any more.
+    pub(crate) fn stay(&self) -> Stay {
+        self.sessions.token()
+    }
+
+    /// Ends when the epoch does.
+    pub(crate) async fn cut(&self) {
+        self.cut.cancelled().await;
+    }
+
+    /// What the record says, for people.
+    pub(crate) fn headline(&self) -> &str {
+        &self.headline
+    }
+
+    /// Ends the epoch and waits until nobody acts in its name.
+    async fn end(&self) {
+        self.cut.cancel();
+        self.sessions.close();
+        self.sessions.wait().await;
+    }
+}
+
+enum Command {
+    Obey(Box<Record>, oneshot::Sender<()>),
+    Registered,
+    FirstRead,
+}
+
+/// What everybody asks about the record; clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    commands: mpsc::Sender<Command>,
+    epochs: watch::Receiver<Arc<Epoch>>,
+    confirmed: watch::Receiver<Option<(Term, Revision)>>,
+    hearing: Arc<Hearing>,
+    doubt: Arc<Notify>,
+}
+
+/// The task behind [`Control`].
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    gate: Gate,
+    headline: String,
+    registered: bool,
+    read: bool,
+    commands: mpsc::Receiver<Command>,
+    epochs: watch::Sender<Arc<Epoch>>,
+    confirmed: watch::Sender<Option<(Term, Revision)>>,
+    metrics: Arc<Metrics>,
+}
+
+/// A gateway that has read nothing.
+pub(crate) fn new(metrics: Arc<Metrics>) -> (Control, Keeper) {
+    let (commands, inbox) = mpsc::channel(16);
+    let headline = "no record was read yet".to_owned();
+    let gate = Gate::default();
+    let (epochs, seen) = watch::channel(Epoch::new(gate, false, headline.clone()));
+    let (confirmed, shown) = watch::channel(None);
+    let control = Control {
+        commands,
+        epochs: seen,
+        confirmed: shown,
+        hearing: Arc::new(Hearing::default()),
+        doubt: Arc::new(Notify::new()),
+    };
+    let keeper = Keeper {
+        gate,
+        headline,
+        registered: false,
+        read: false,
+        commands: inbox,
+        epochs,
+        confirmed,
+        metrics,
+    };
+    (control, keeper)
+}
+
+impl Control {
+    /// Obeys a record unless it is older than what is known. Returns when everything older is cut.
+    pub(crate) async fn obey(&self, record: Record) {
+        let (done, wait) = oneshot::channel();
+        if self
+            .commands
+            .send(Command::Obey(Box::new(record), done))
+            .await
+            .is_ok()
+        {
+            wait.await.ok();
+        }
+    }
+
+    /// The gateway's own object exists: it may forward, once the record was read, too.
+    pub(crate) async fn registered(&self) {
+        self.commands.send(Command::Registered).await.ok();
+    }
+
+    /// A read that is not older than anything that was ever confirmed has been obeyed (G3).
+    ///
+    /// A push alone does not open a gateway: after a restart it could be one that was sent before what the last
+    /// process confirmed.
+    pub(crate) async fn first_read(&self) {
+        self.commands.send(Command::FirstRead).await.ok();
+    }
+
+    /// The epochs, the current one first.
+    pub(crate) fn epochs(&self) -> watch::Receiver<Arc<Epoch>> {
+        self.epochs.clone()
+    }
+
+    /// What was confirmed, as it changes; none before the first record.
+    pub(crate) fn confirmed(&self) -> watch::Receiver<Option<(Term, Revision)>> {
+        self.confirmed.clone()
+    }
+
+    /// What the gateway says of itself.
+    pub(crate) fn confirmation(&self) -> Confirmation {
+        let (term, revision) = self.confirmed.borrow().unwrap_or_default();
+        Confirmation {
+            term,
+            revision,
+            heard: self.hearing.last(),
+        }
+    }
+
+    /// Whom it last had an answer from.
+    pub(crate) fn hearing(&self) -> &Hearing {
+        &self.hearing
+    }
+
+    /// Something does not fit the record: it should be read again (G5).
+    pub(crate) fn doubt(&self) {
+        self.doubt.notify_one();
+    }
+
+    /// Ends when somebody doubts.
+    pub(crate) async fn doubted(&self) {
+        self.doubt.notified().await;
+    }
+
+    /// May it forward at all: registered, and the record was read?
+    pub(crate) fn is_open(&self) -> bool {
+        self.epochs.borrow().open
+    }
+}
+
+impl Keeper {
+    /// Keeps the gate until everybody who could ask is gone.
+    pub(crate) async fn run(mut self) {
+        while let Some(command) = self.commands.recv().await {
+            match command {
+                Command::Obey(record, done) => {
+                    self.obey(&record).await;
+                    // Who asked may be gone; what was asked is done.
+                    done.send(()).ok();
+                }
+                Command::Registered => {
+                    self.metrics.registered.set(1);
+                    self.registered = true;
+                    self.renew().await;
+                }
+                Command::FirstRead => {
+                    self.read = true;
+                    self.renew().await;
+                }
+            }
+        }
+        // Nobody is left to tell of the next record: nothing may go on under this one.
+        self.epochs.borrow().cut.cancel();
+    }
+
+    fn is_open(&self) -> bool {
+        self.registered && self.read
+    }
+
+    async fn obey(&mut self, record: &Record) {
+        let Some(verdict) = self.gate.on_record(record) else {
+            self.metrics.records_ignored.inc();
+            tracing::info!(
+                term = record.term.0,
+                revision = record.revision.0,
+                "ignored an older record"
+            );
+            return;
+        };
+        self.headline = record.headline();
+        if verdict.cut {
+            self.turn_over().await;
+            tracing::info!(record = self.headline, "cut");
+        }
+        let (term, revision) = verdict.confirm;
+        self.metrics.term.set(i64::try_from(term.0).unwrap_or(i64::MAX));
+        self.metrics
+            .revision
+            .set(i64::try_from(revision.0).unwrap_or(i64::MAX));
+        self.confirmed.send_replace(Some(verdict.confirm));
+    }
+
+    /// A gateway that just became open lets sessions in.
+    async fn renew(&mut self) {
+        if self.is_open() && !self.epochs.borrow().open {
+            self.turn_over().await;
+        }
+    }
+
+    /// The old epoch ends, completely, before the new one begins.
+    async fn turn_over(&mut self) {
+        let closed = Epoch::new(self.gate, false, self.headline.clone());
+        let old = self.epochs.send_replace(closed);
+        self.metrics.cuts.inc();
+        old.end().await;
+        self.epochs
+            .send_replace(Epoch::new(self.gate, self.is_open(), self.headline.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use super::*;
+use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, ProcessId, VolumeId};
+use mainstay_core::memgraph::record::{Candidate, Main, Writes};
+use mainstay_core::time::Time;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+fn candidate() -> Candidate {
+    Candidate {
+        pod: Ordinal(0),
+        process: ProcessId(1),
+        volume: VolumeId(1),
+        peers: vec![],
+        suspect: false,
+        forced: None,
+    }
+}
+
+fn serving(term: u64) -> Record {
+    let main = Main {
+        pod: Ordinal(0),
+        process: ProcessId(1),
+        volume: VolumeId(1),
+        database: DatabaseId(1),
+        term: Term(term),
+        epoch: Term(term),
+        peers: vec![],
+        suspect: false,
+        history_from: Term(0),
+        rebuilt: false,
+    };
+    Record::initialising(Term(term), candidate(), Time::ZERO).serving(main, Writes::Open, Time::ZERO)
+}
+
+fn start() -> (Control, JoinSet<()>) {
+    let (control, keeper) = new(Arc::new(Metrics::default()));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(keeper.run());
+    (control, tasks)
+}
+
+async fn open(control: &Control, record: &Record) -> Arc<Epoch> {
+    control.obey(record.clone()).await;
+    control.registered().await;
+    control.first_read().await;
+    let mut epochs = control.epochs();
+    let found = epochs.wait_for(|epoch| epoch.route().is_some()).await.unwrap();
+    Arc::clone(&found)
+}
+
+#[tokio::test]
+async fn nothing_is_forwarded_before_the_gateway_is_registered_and_has_read_the_record() {
+    let (control, _tasks) = start();
+    control.obey(serving(4)).await;
+    assert!(control.epochs().borrow().route().is_none(), "pushed only");
+    control.registered().await;
+    control.obey(serving(4)).await;
+    assert!(control.epochs().borrow().route().is_none(), "not read");
+    assert!(!control.epochs().borrow().admits(Role::Main, Some(Term(4))));
+    control.first_read().await;
+    let mut epochs = control.epochs();
+    let opened = timeout(
+        Duration::from_secs(10),
+        epochs.wait_for(|epoch| epoch.route().is_some()),
+    );
+    assert!(opened.await.unwrap().unwrap().admits(Role::Main, Some(Term(4))));
+}
+
+#[tokio::test]
+async fn a_record_is_confirmed_only_when_nobody_acts_under_the_old_one_any_more() {
+    let (control, mut tasks) = start();
+    let old = open(&control, &serving(4)).await;
+    let stay = old.stay();
+    let next = serving(4).new_term(candidate(), true, Time::ZERO);
+    let asking = control.clone();
+    let mut asked = JoinSet::new();
+    asked.spawn(async move { asking.obey(next).await });
+    old.cut().await;
+    // It was cut, and the session has not ended yet: however long that takes, nothing is confirmed.
+    assert!(
+        timeout(Duration::from_millis(100), asked.join_next())
+            .await
+            .is_err()
+    );
+    assert_eq!(control.confirmation().term, Term(4));
+    assert!(
+        control.epochs().borrow().route().is_none(),
+        "and nobody new is let in"
+    );
+    drop(stay);
+    asked.join_next().await.unwrap().unwrap();
+    assert_eq!(control.confirmation().term, Term(5));
+    tasks.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_leave_a_cut_half_done() {
+    let (control, _tasks) = start();
+    let old = open(&control, &serving(4)).await;
+    let stay = old.stay();
+    let next = serving(4).new_term(candidate(), true, Time::ZERO);
+    let given_up = timeout(Duration::from_millis(50), control.obey(next.clone())).await;
+    assert!(given_up.is_err());
+    let again = timeout(Duration::from_millis(50), control.obey(next.clone())).await;
+    assert!(
+        again.is_err(),
+        "the same record again must not be confirmed either"
+    );
+    assert_eq!(control.confirmation().term, Term(4));
+    drop(stay);
+    control.obey(next).await;
+    assert_eq!(control.confirmation().term, Term(5));
+}
+
+#[tokio::test]
+async fn a_session_that_asks_too_late_sees_that_it_is_cut() {
+    let (control, _tasks) = start();
+    let old = open(&control, &serving(4)).await;
+    control.obey(serving(5)).await;
+    let _stay = old.stay();
+    timeout(Duration::from_secs(10), old.cut()).await.unwrap();
+}
+
+#[tokio::test]
+async fn records_never_go_back_and_the_same_route_is_not_cut() {
+    let (control, _tasks) = start();
+    let epoch = open(&control, &serving(5)).await;
+    control.obey(serving(4)).await;
+    control.obey(serving(5).touched()).await;
+    assert_eq!(
+        (control.confirmation().term, control.confirmation().revision),
+        (Term(5), Revision(3))
+    );
+    assert!(Arc::ptr_eq(&epoch, &control.epochs().borrow()), "nobody was cut");
+}
+
+#[tokio::test]
+async fn when_nobody_keeps_the_record_any_more_everything_is_cut() {
+    let (control, mut tasks) = start();
+    let epoch = open(&control, &serving(4)).await;
+    drop(control);
+    timeout(Duration::from_secs(10), epoch.cut()).await.unwrap();
+    tasks.join_next().await.unwrap().unwrap();
+}

@@ -1,0 +1,218 @@
+//! Letting a client in: only on a connection to the recorded MAIN that was checked (G1). Until there is one, the
+//! client is held.
+
+use super::Shared;
+use super::backend::{Backend, BackendError, Checked};
+use super::client::{Client, ClientError};
+use crate::control::{Epoch, Stay};
+use crate::heard::Voice;
+use bolt::handshake::HandshakeError;
+use bolt::message::{Response, tag};
+use bolt::packstream::Limits;
+use bolt::version::Version;
+use mainstay_core::memgraph::gate::Route;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+
+/// Between two tries of a MAIN that cannot be used although the record names it; doubled each time, up to the second.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A client whose connection to MAIN was checked. Its login is not answered yet.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) epoch: Arc<Epoch>,
+    pub(crate) stay: Stay,
+    pub(crate) backend: Backend,
+    pub(crate) version: Version,
+    /// What the database said to the login.
+    pub(crate) answer: Vec<u8>,
+    pub(crate) voice: Option<Arc<Voice>>,
+}
+
+/// Why a client is not let in.
+#[derive(Debug, Error)]
+pub(crate) enum NotAdmitted {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("the database refused the login")]
+    Login(Vec<u8>),
+    #[error("the database speaks no version that the client proposed")]
+    NoCommonVersion,
+    #[error("No MAIN takes this connection ({why}); it was held for {} ms. Try again.", held.as_millis())]
+    HeldTooLong { why: String, held: Duration },
+    #[error("No MAIN takes this connection, and too many others wait already. Try again.")]
+    TooManyWait,
+    #[error("This gateway is shutting down. Try again.")]
+    Ending,
+}
+
+impl NotAdmitted {
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Client(error) => error.kind(),
+            Self::Login(_) => "login",
+            Self::NoCommonVersion => "no_common_version",
+            Self::HeldTooLong { .. } => "held_too_long",
+            Self::TooManyWait => "too_many_wait",
+            Self::Ending => "ending",
+        }
+    }
+}
+
+/// Why one try failed: for good, or for now.
+enum Failed {
+    ForGood(NotAdmitted),
+    ForNow(BackendError),
+}
+
+impl From<ClientError> for Failed {
+    fn from(error: ClientError) -> Self {
+        Self::ForGood(error.into())
+    }
+}
+
+impl From<BackendError> for Failed {
+    fn from(error: BackendError) -> Self {
+        Self::ForNow(error)
+    }
+}
+
+/// Lets a client in, and holds it as long as nobody can serve it.
+pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitted, NotAdmitted> {
+    let began = Instant::now();
+    let deadline = began + shared.config.timeouts.hold;
+    let mut epochs = shared.control.epochs();
+    let mut waiting = None;
+    let mut pause = PAUSE;
+    loop {
+        let epoch = Arc::clone(&epochs.borrow_and_update());
+        let (why, again) = match epoch.route() {
+            None => (epoch.headline().to_owned(), deadline),
+            Some(route) => {
+                // The order matters: whoever cuts waits for this before it confirms.
+                let stay = epoch.stay();
+                let tried = tokio::select! {
+                    biased;
+                    () = epoch.cut() => continue,
+                    tried = try_once(shared, client, &epoch, route) => tried,
+                };
+                match tried {
+                    Ok((backend, version, answer, voice)) => {
+                        shared.metrics.checked("admitted");
+                        return Ok(Admitted {
+                            epoch,
+                            stay,
+                            backend,
+                            version,
+                            answer,
+                            voice,
+                        });
+                    }
+                    Err(Failed::ForGood(refusal)) => return Err(refusal),
+                    Err(Failed::ForNow(error)) => {
+                        shared.metrics.checked(error.kind());
+                        // The record may have moved on without us (G5).
+                        shared.control.doubt();
+                        let again = Instant::now() + pause;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                        (format!("{}: {error}", route.pod), again.min(deadline))
+                    }
+                }
+            }
+        };
+        if Instant::now() >= deadline {
+            return Err(NotAdmitted::HeldTooLong {
+                why,
+                held: began.elapsed(),
+            });
+        }
+        if waiting.is_none() {
+            waiting = Some(Waiting::begin(shared)?);
+        }
+        tokio::select! {
+            changed = epochs.changed() => changed.map_err(|_| NotAdmitted::Ending)?,
+            () = sleep_until(again) => {}
+        }
+    }
+}
+
+/// One try with one database.
+async fn try_once(
+    shared: &Shared,
+    client: &mut Client,
+    epoch: &Epoch,
+    route: Route,
+) -> Result<(Backend, Version, Vec<u8>, Option<Arc<Voice>>), Failed> {
+    let config = &shared.config;
+    let host = config.cluster.pod_host(route.pod, &config.namespace);
+    let addresses = tokio::time::timeout(
+        config.timeouts.connect,
+        shared.resolve.addresses(&host, config.backend_port),
+    );
+    let addresses = addresses
+        .await
+        .map_err(|_| BackendError::Silent)?
+        .map_err(BackendError::Resolve)?;
+    let mut backend = Backend::dial(&addresses, config.timeouts, config.limits.login_message).await?;
+    let version = match backend.handshake(client.proposals()).await {
+        Ok(version) => version,
+        Err(BackendError::Handshake(HandshakeError::NoCommonVersion)) => {
+            return Err(Failed::ForGood(NotAdmitted::NoCommonVersion));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    client.agree(version).await?;
+    let mut answer = log_in(backend.ask(client.hello().await?).await?)?;
+    if version.has_logon() {
+        client.answer_hello(&answer).await?;
+        answer = log_in(backend.ask(client.logon().await?).await?)?;
+    }
+    let Checked { role, mark, run_id } = backend.check(version).await?;
+    let voice = run_id.map(|run_id| shared.control.hearing().answered(&run_id));
+    if !epoch.admits(role, mark) {
+        return Err(BackendError::NotAdmitted { role, mark }.into());
+    }
+    Ok((backend, version, answer, voice))
+}
+
+/// The answer to a login, if it was let in.
+fn log_in(payload: Vec<u8>) -> Result<Vec<u8>, Failed> {
+    match payload.get(1) {
+        Some(&tag::SUCCESS) => Ok(payload),
+        Some(&tag::FAILURE) => Err(Failed::ForGood(NotAdmitted::Login(payload))),
+        _ => {
+            // Says what is wrong with it, if anything is.
+            Response::parse(&payload, Limits::DEFAULT).map_err(BackendError::Message)?;
+            Err(BackendError::Unexpected.into())
+        }
+    }
+}
+
+/// A connection that is held. There are only so many.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(shared: &'a Shared) -> Result<Self, NotAdmitted> {
+        let permit = Arc::clone(&shared.waiting).try_acquire_owned();
+        let permit = permit.map_err(|_| NotAdmitted::TooManyWait)?;
+        shared.metrics.holds.inc();
+        shared.metrics.waiting.inc();
+        Ok(Self {
+            shared,
+            _permit: permit,
+        })
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.metrics.waiting.dec();
+    }
+}

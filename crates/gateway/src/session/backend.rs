@@ -1,0 +1,222 @@
+//! The database's side of a login, and the check on that very connection (G1).
+
+use super::wire::{Wire, WireError};
+use crate::config::Timeouts;
+use bolt::handshake::{ClientHandshake, HandshakeError, Proposals};
+use bolt::message::{Failure, Fetch, MessageError, Request, Response, Run};
+use bolt::packstream::{Limits, Value};
+use bolt::version::Version;
+use mainstay_core::memgraph::ids::Term;
+use mainstay_core::memgraph::observed::Role;
+use std::io;
+use std::net::SocketAddr;
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Answered from memory, also while a commit hangs.
+const ROLE: &str = "SHOW REPLICATION ROLE";
+/// The term that the data belongs to.
+const MARK: &str = "MATCH (m:__mainstay) RETURN m.term";
+
+/// Why a database cannot be used for now.
+#[derive(Debug, Error)]
+pub(crate) enum BackendError {
+    #[error("no address: {0}")]
+    Resolve(#[source] io::Error),
+    #[error("cannot connect: {0}")]
+    Connect(#[source] io::Error),
+    #[error("no answer in time")]
+    Silent,
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    #[error("an answer cannot be read: {0}")]
+    Message(#[from] MessageError),
+    #[error("the check was refused: {0}")]
+    Refused(Failure<'static>),
+    #[error("an answer has no place here")]
+    Unexpected,
+    #[error("it is {role:?} and its data shows {mark:?}")]
+    NotAdmitted { role: Role, mark: Option<Term> },
+}
+
+impl BackendError {
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Resolve(_) => "no_address",
+            Self::Connect(_) => "unreachable",
+            Self::Silent => "silent",
+            Self::Wire(_) => "lost",
+            Self::Handshake(_) | Self::Message(_) | Self::Unexpected => "protocol",
+            Self::Refused(_) => "refused",
+            Self::NotAdmitted {
+                role: Role::Replica, ..
+            } => "replica",
+            Self::NotAdmitted { mark: None, .. } => "no_mark",
+            Self::NotAdmitted { .. } => "other_term",
+        }
+    }
+}
+
+/// What a connection showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Checked {
+    pub(crate) role: Role,
+    pub(crate) mark: Option<Term>,
+    pub(crate) run_id: Option<String>,
+}
+
+/// A connection to a database.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    wire: Wire,
+    timeouts: Timeouts,
+}
+
+impl Backend {
+    /// Connects to the first address that answers.
+    pub(crate) async fn dial(
+        addresses: &[SocketAddr],
+        timeouts: Timeouts,
+        limit: usize,
+    ) -> Result<Self, BackendError> {
+        let mut last = BackendError::Silent;
+        for address in addresses {
+            match timeout(timeouts.connect, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    // It only costs time without it.
+                    stream.set_nodelay(true).ok();
+                    let wire = Wire::new(stream, limit);
+                    return Ok(Self { wire, timeouts });
+                }
+                Ok(Err(error)) => last = BackendError::Connect(error),
+                Err(_) => last = BackendError::Silent,
+            }
+        }
+        Err(last)
+    }
+
+    /// Which version it wants to speak with the client.
+    pub(crate) async fn handshake(&mut self, proposals: Proposals) -> Result<Version, BackendError> {
+        let mut handshake = ClientHandshake::new(proposals);
+        self.wire.send(&handshake.request()).await?;
+        let read = self
+            .wire
+            .read(|_, input| handshake.read(input).map_err(BackendError::from));
+        timeout(self.timeouts.check, read)
+            .await
+            .map_err(|_| BackendError::Silent)?
+    }
+
+    /// Sends a message of the client on, and gives what the database said.
+    pub(crate) async fn ask(&mut self, payload: &[u8]) -> Result<Vec<u8>, BackendError> {
+        self.wire.send_message(payload).await?;
+        self.message().await
+    }
+
+    async fn message(&mut self) -> Result<Vec<u8>, BackendError> {
+        let message = timeout(self.timeouts.check, self.wire.message());
+        Ok(message.await.map_err(|_| BackendError::Silent)??)
+    }
+
+    /// Asks for role and mark, with the client's own identity, on its own connection.
+    pub(crate) async fn check(&mut self, version: Version) -> Result<Checked, BackendError> {
+        let mut bytes = Vec::new();
+        for query in [ROLE, MARK] {
+            Request::Run(Run::new(query)).frame(version, &mut bytes)?;
+            Request::Pull(Fetch::ALL).frame(version, &mut bytes)?;
+        }
+        self.wire.send(&bytes).await?;
+        let role = self.rows().await?;
+        let mark = self.rows().await?;
+        Ok(Checked {
+            role: read_role(&role.rows).ok_or(BackendError::Unexpected)?,
+            mark: read_mark(&mark.rows),
+            run_id: mark.run_id.or(role.run_id),
+        })
+    }
+
+    /// The answer to RUN and PULL.
+    async fn rows(&mut self) -> Result<Rows, BackendError> {
+        let mut rows = Rows::default();
+        let mut began = false;
+        loop {
+            let payload = self.message().await?;
+            match Response::parse(&payload, Limits::DEFAULT)? {
+                Response::Success(_) if !began => began = true,
+                Response::Success(summary) => {
+                    let run_id = summary.get("run_id").and_then(Value::as_str);
+                    rows.run_id = run_id.map(str::to_owned);
+                    return Ok(rows);
+                }
+                Response::Record(values) if began && rows.rows.len() < MOST_ROWS => {
+                    rows.rows
+                        .push(values.into_iter().map(Value::into_owned).collect());
+                }
+                Response::Failure(failure) => return Err(BackendError::Refused(failure.into_owned())),
+                Response::Record(_) | Response::Ignored => return Err(BackendError::Unexpected),
+            }
+        }
+    }
+
+    /// The connection, and what it said beyond the last answer.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        self.wire.into_parts()
+    }
+}
+
+/// More marks than this are a graph that somebody filled with them.
+const MOST_ROWS: usize = 16;
+
+#[derive(Debug, Default)]
+struct Rows {
+    rows: Vec<Vec<Value<'static>>>,
+    run_id: Option<String>,
+}
+
+fn read_role(rows: &[Vec<Value<'static>>]) -> Option<Role> {
+    match rows {
+        [row] => match row.first().and_then(Value::as_str) {
+            Some("main") => Some(Role::Main),
+            Some("replica") => Some(Role::Replica),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Two marks are none: nobody can say which one counts.
+fn read_mark(rows: &[Vec<Value<'static>>]) -> Option<Term> {
+    match rows {
+        [row] => {
+            let term = row.first().and_then(Value::as_int)?;
+            u64::try_from(term).ok().map(Term)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_and_marks_are_read_or_are_none() {
+        assert_eq!(read_role(&[vec![Value::from("main")]]), Some(Role::Main));
+        assert_eq!(read_role(&[vec![Value::from("replica")]]), Some(Role::Replica));
+        for odd in [vec![], vec![vec![]], vec![vec![Value::from("coordinator")]]] {
+            assert_eq!(read_role(&odd), None, "{odd:?}");
+        }
+        assert_eq!(read_mark(&[vec![Value::Int(4)]]), Some(Term(4)));
+        for odd in [
+            vec![],
+            vec![vec![Value::Int(4)], vec![Value::Int(4)]],
+            vec![vec![Value::Int(-4)]],
+            vec![vec![Value::Null]],
+        ] {
+            assert_eq!(read_mark(&odd), None, "{odd:?}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The client's side of a login.
+//!
+//! It may be spoken with more than one database, one after the other: what the client said is kept until somebody
+//! admitted it, and what it was answered is remembered.
+
+use super::wire::{Wire, WireError, close_gently};
+use bolt::frame::frame_into;
+use bolt::handshake::{HandshakeError, Proposals, ServerHandshake, choose};
+use bolt::message::{Failure, Response, tag};
+use bolt::server::ServerProfile;
+use bolt::version::Version;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Why a client does not get further. It is told nothing: it is gone, or speaks something else.
+#[derive(Debug, Error)]
+pub(crate) enum ClientError {
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    #[error("the client was silent for too long")]
+    Silent,
+    #[error("the client began with message {0:#04x}")]
+    NotALogin(u8),
+}
+
+impl ClientError {
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Wire(WireError::Frame(_)) => "client_too_large",
+            Self::Wire(_) => "client_gone",
+            Self::Handshake(_) => "client_not_bolt",
+            Self::Silent => "client_silent",
+            Self::NotALogin(_) => "client_no_login",
+        }
+    }
+}
+
+/// A client that wants to log in.
+#[derive(Debug)]
+pub(crate) struct Client {
+    wire: Wire,
+    patience: Duration,
+    proposals: Proposals,
+    version: Option<Version>,
+    hello: Option<Vec<u8>>,
+    hello_answered: bool,
+    logon: Option<Vec<u8>>,
+}
+
+impl Client {
+    /// Reads what the client proposes.
+    pub(crate) async fn greet(
+        stream: TcpStream,
+        limit: usize,
+        patience: Duration,
+    ) -> Result<Self, ClientError> {
+        let mut wire = Wire::new(stream, limit);
+        let mut handshake = ServerHandshake::new();
+        let read = wire.read(|_, input| handshake.read(input).map_err(ClientError::from));
+        let proposals = timeout(patience, read).await.map_err(|_| ClientError::Silent)??;
+        Ok(Self {
+            wire,
+            patience,
+            proposals,
+            version: None,
+            hello: None,
+            hello_answered: false,
+            logon: None,
+        })
+    }
+
+    /// What may be spoken with a database: what the client proposed, or what it was already told.
+    pub(crate) fn proposals(&self) -> Proposals {
+        self.version.map_or(self.proposals, Proposals::only)
+    }
+
+    /// The version is agreed.
+    pub(crate) async fn agree(&mut self, version: Version) -> Result<(), ClientError> {
+        if self.version.is_none() {
+            self.version = Some(version);
+            self.wire.send(&ServerHandshake::answer(version)).await?;
+        }
+        Ok(())
+    }
+
+    /// The client's HELLO.
+    pub(crate) async fn hello(&mut self) -> Result<&[u8], ClientError> {
+        if self.hello.is_none() {
+            self.hello = Some(self.message(tag::HELLO).await?);
+        }
+        Ok(self.hello.as_deref().unwrap_or_default())
+    }
+
+    /// What a database said to HELLO, when LOGON is still to come.
+    pub(crate) async fn answer_hello(&mut self, payload: &[u8]) -> Result<(), ClientError> {
+        if !self.hello_answered {
+            self.hello_answered = true;
+            self.wire.send_message(payload).await?;
+        }
+        Ok(())
+    }
+
+    /// The client's LOGON.
+    pub(crate) async fn logon(&mut self) -> Result<&[u8], ClientError> {
+        if self.logon.is_none() {
+            self.logon = Some(self.message(tag::LOGON).await?);
+        }
+        Ok(self.logon.as_deref().unwrap_or_default())
+    }
+
+    async fn message(&mut self, expected: u8) -> Result<Vec<u8>, ClientError> {
+        let message = timeout(self.patience, self.wire.message());
+        let payload = message.await.map_err(|_| ClientError::Silent)??;
+        match payload.get(1) {
+            Some(tag) if *tag == expected => Ok(payload),
+            tag => Err(ClientError::NotALogin(tag.copied().unwrap_or_default())),
+        }
+    }
+
+    /// Sends the client away with a failure in place of the answer that it waits for.
+    pub(crate) async fn refuse(mut self, failure: &Failure<'_>) -> Result<(), ClientError> {
+        let version = match self.version {
+            Some(version) => Some(version),
+            // Nobody else is there to choose. These are all the versions that any database of ours speaks.
+            None => choose(&self.proposals, ServerProfile::MEMGRAPH_3_12.versions),
+        };
+        let Some(version) = version else {
+            return self.turn_away(&Failure::UNEXPECTED).await;
+        };
+        self.agree(version).await?;
+        self.hello().await?;
+        if self.hello_answered {
+            self.logon().await?;
+        }
+        self.turn_away(failure).await
+    }
+
+    /// Says why, and closes.
+    pub(crate) async fn turn_away(mut self, failure: &Failure<'_>) -> Result<(), ClientError> {
+        let mut bytes = Vec::new();
+        // A failure of ours always fits.
+        Response::Failure(failure.clone()).frame(&mut bytes).ok();
+        self.wire.send(&bytes).await?;
+        close_gently(self.wire.into_parts().0).await;
+        Ok(())
+    }
+
+    /// Passes on what a database said instead of letting the client in, and closes.
+    pub(crate) async fn pass_on(mut self, payload: &[u8]) -> Result<(), ClientError> {
+        let mut bytes = Vec::new();
+        frame_into(&mut bytes, payload);
+        self.wire.send(&bytes).await?;
+        close_gently(self.wire.into_parts().0).await;
+        Ok(())
+    }
+
+    /// The connection, and what the client said beyond its login.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        self.wire.into_parts()
+    }
+}

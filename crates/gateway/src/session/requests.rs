@@ -1,0 +1,272 @@
+//! Following what a client says: where messages end, and which RUN must not pass (G7).
+
+use super::statement::{Judgement, Statement};
+use bolt::frame::{ChunkDecoder, FrameError, Piece};
+use bolt::message::tag;
+
+/// What a client said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The message that has begun must not be sent on. It began `wire` bytes before this position.
+    RoleStatement {
+        /// Bytes on the wire since its begin.
+        wire: usize,
+    },
+    /// A message is complete.
+    Ended {
+        /// Which.
+        tag: u8,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Marker,
+    Tag,
+    /// The marker of the query in a RUN.
+    Text,
+    /// Bytes of the size of the query that are still to come, and its value so far.
+    Size {
+        left: u8,
+        value: usize,
+    },
+    Query {
+        left: usize,
+        statement: Statement,
+    },
+    Decided,
+}
+
+/// Follows a client's stream. It keeps a few words and no payload.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    chunks: ChunkDecoder,
+    at: At,
+    tag: u8,
+    wire: usize,
+}
+
+impl Requests {
+    /// At the start of a stream, after the login.
+    pub(crate) const fn new() -> Self {
+        Self {
+            // How large a message may be is for the database to say.
+            chunks: ChunkDecoder::new(usize::MAX),
+            at: At::Marker,
+            tag: 0,
+            wire: 0,
+        }
+    }
+
+    /// How many of the bytes seen last must not be sent on yet, because what they begin may be forbidden.
+    pub(crate) fn undecided(&self) -> usize {
+        match self.at {
+            At::Decided => 0,
+            At::Marker | At::Tag | At::Text | At::Size { .. } | At::Query { .. } => self.wire,
+        }
+    }
+
+    /// Advances `input` to the next thing to know; to its end if there is none.
+    pub(crate) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Seen>, FrameError> {
+        loop {
+            let before = input.len();
+            let piece = self.chunks.next(input)?;
+            self.wire = self.wire.saturating_add(before.saturating_sub(input.len()));
+            match piece {
+                None => return Ok(None),
+                Some(Piece::Noop) => self.wire = 0,
+                Some(Piece::Data(data)) => {
+                    if self.data(data) == Judgement::Role {
+                        return Ok(Some(Seen::RoleStatement { wire: self.wire }));
+                    }
+                }
+                Some(Piece::End) => {
+                    let tag = self.tag;
+                    (self.at, self.tag, self.wire) = (At::Marker, 0, 0);
+                    return Ok(Some(Seen::Ended { tag }));
+                }
+            }
+        }
+    }
+
+    fn data(&mut self, mut data: &[u8]) -> Judgement {
+        while let Some((&first, rest)) = data.split_first() {
+            match &mut self.at {
+                At::Decided => return Judgement::Harmless,
+                At::Query { left, statement } => {
+                    let (query, _) = data.split_at_checked(*left).unwrap_or((data, &[]));
+                    *left = left.saturating_sub(query.len());
+                    let mut judgement = statement.read(query);
+                    if *left == 0 {
+                        judgement = statement.finish();
+                    }
+                    if judgement != Judgement::Open {
+                        self.at = At::Decided;
+                    }
+                    return judgement;
+                }
+                At::Marker => self.at = At::Tag,
+                At::Tag => {
+                    self.tag = first;
+                    self.at = if first == tag::RUN { At::Text } else { At::Decided };
+                }
+                At::Text => self.at = text(first),
+                At::Size { left, value } => {
+                    *value = value.saturating_mul(256).saturating_add(usize::from(first));
+                    *left = left.saturating_sub(1);
+                    if *left == 0 {
+                        self.at = query(*value);
+                    }
+                }
+            }
+            data = rest;
+        }
+        Judgement::Open
+    }
+}
+
+/// Where the marker of a string leads. What is no string is for the database to refuse.
+const fn text(marker: u8) -> At {
+    match marker {
+        0x80..=0x8F => query((marker & 0x0F) as usize),
+        0xD0 => At::Size { left: 1, value: 0 },
+        0xD1 => At::Size { left: 2, value: 0 },
+        0xD2 => At::Size { left: 4, value: 0 },
+        _ => At::Decided,
+    }
+}
+
+const fn query(size: usize) -> At {
+    match size {
+        0 => At::Decided,
+        left => At::Query {
+            left,
+            statement: Statement::new(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bolt::message::{Fetch, Request, Run};
+    use bolt::version::Version;
+    use proptest::prelude::*;
+
+    fn wire(version: Version, requests: &[Request<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for request in requests {
+            request.frame(version, &mut bytes).unwrap();
+        }
+        bytes
+    }
+
+    /// Everything seen, with absolute positions of forbidden beginnings, however the bytes are cut.
+    fn follow(bytes: &[u8], cuts: &[usize]) -> (Vec<Seen>, Vec<usize>) {
+        let mut requests = Requests::new();
+        let (mut seen, mut began) = (Vec::new(), Vec::new());
+        let mut from = 0;
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
+        ends.sort_unstable();
+        ends.push(bytes.len());
+        for to in ends {
+            let mut input = &bytes[from..to];
+            while let Some(event) = requests.next(&mut input).unwrap() {
+                let position = to - input.len();
+                match event {
+                    Seen::RoleStatement { wire } => {
+                        began.push(position - wire);
+                        seen.push(Seen::RoleStatement { wire: 0 });
+                    }
+                    Seen::Ended { .. } => seen.push(event),
+                }
+            }
+            assert!(
+                requests.undecided() <= to,
+                "nothing before the stream is kept back"
+            );
+            from = to;
+        }
+        (seen, began)
+    }
+
+    #[test]
+    fn a_role_statement_is_seen_where_it_began() {
+        for version in [Version::V1_0, Version::V4_3, Version::V5_2] {
+            let before = [Request::Run(Run::new("RETURN 1")), Request::Pull(Fetch::ALL)];
+            let start = wire(version, &before).len();
+            let long = format!("/*{}*/ DROP REPLICA x", "x".repeat(70_000));
+            for query in ["DROP REPLICA x", "DROP REPLICA xxxxxxxxxxxxxxxxxxxxxxx", &long] {
+                let mut all = before.to_vec();
+                all.extend([Request::Run(Run::new(query)), Request::Reset]);
+                let (seen, began) = follow(&wire(version, &all), &[]);
+                assert_eq!(began, [start]);
+                assert_eq!(
+                    seen,
+                    [
+                        Seen::Ended { tag: tag::RUN },
+                        Seen::Ended { tag: tag::PULL },
+                        Seen::RoleStatement { wire: 0 },
+                        Seen::Ended { tag: tag::RUN },
+                        Seen::Ended { tag: tag::RESET },
+                    ]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_is_kept_back_until_its_first_words_are_known_and_no_longer() {
+        let bytes = wire(Version::V5_2, &[Request::Run(Run::new("MATCH (n) RETURN n"))]);
+        let mut requests = Requests::new();
+        let mut input = &bytes[..8];
+        assert_eq!(requests.next(&mut input), Ok(None));
+        assert_eq!(requests.undecided(), 8, "MAT");
+        let mut input = &bytes[8..11];
+        assert_eq!(requests.next(&mut input), Ok(None));
+        assert_eq!(requests.undecided(), 0, "MATCH and a space");
+    }
+
+    #[test]
+    fn what_is_no_run_is_never_kept_back() {
+        let mut requests = Requests::new();
+        let mut input = [0, 4, 0xB1, tag::BEGIN, 0xA0].as_slice();
+        assert_eq!(requests.next(&mut input), Ok(None));
+        assert_eq!(requests.undecided(), 0);
+        // A query that is no string is for the database to refuse.
+        let mut requests = Requests::new();
+        let mut input = [0, 4, 0xB3, tag::RUN, 0xC0, 0xA0].as_slice();
+        assert_eq!(requests.next(&mut input), Ok(None));
+        assert_eq!(requests.undecided(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn how_the_bytes_are_cut_changes_nothing(
+            cuts in prop::collection::vec(any::<usize>(), 0..12),
+            chunk in 1usize..40,
+        ) {
+            // The same messages in small chunks, as a client may send them, with signs of life between.
+            let mut bytes = Vec::new();
+            for query in ["RETURN 1", "/* x */ SET REPLICATION ROLE TO MAIN", "CREATE ()", "drop replica a"] {
+                let mut payload = Vec::new();
+                Request::Run(Run::new(query)).encode(Version::V5_2, &mut payload).unwrap();
+                for part in payload.chunks(chunk) {
+                    bytes.extend_from_slice(&u16::try_from(part.len()).unwrap().to_be_bytes());
+                    bytes.extend_from_slice(part);
+                }
+                bytes.extend_from_slice(&[0, 0, 0, 0]);
+            }
+            let whole = follow(&bytes, &[]);
+            prop_assert_eq!(whole.1.len(), 2);
+            prop_assert_eq!(follow(&bytes, &cuts), whole);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), cuts in prop::collection::vec(any::<usize>(), 0..6)) {
+            follow(&bytes, &cuts);
+        }
+    }
+}

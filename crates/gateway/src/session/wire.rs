@@ -1,0 +1,105 @@
+//! A connection while handshake and login are spoken on it: whole messages, with bounds.
+
+use bolt::frame::{Assembler, FrameError, frame_into};
+use std::io;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// What is read at once: logins are small.
+const STEP: usize = 4096;
+
+/// How long a peer that was told why may take to read it.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Why there is no next message.
+#[derive(Debug, Error)]
+pub(crate) enum WireError {
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    #[error("the connection was closed")]
+    Closed,
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+}
+
+/// A connection with what was read from it and not used yet.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    stream: TcpStream,
+    unread: Vec<u8>,
+    assembler: Assembler,
+}
+
+impl Wire {
+    /// For messages of at most `limit` bytes.
+    pub(crate) fn new(stream: TcpStream, limit: usize) -> Self {
+        Self {
+            stream,
+            unread: Vec::new(),
+            assembler: Assembler::new(limit),
+        }
+    }
+
+    /// Reads until `take` has what it wants; it takes from the front of what is there.
+    ///
+    /// May be dropped at any time: nothing that was read is lost.
+    pub(crate) async fn read<T, E: From<WireError>>(
+        &mut self,
+        mut take: impl FnMut(&mut Assembler, &mut &[u8]) -> Result<Option<T>, E>,
+    ) -> Result<T, E> {
+        loop {
+            let mut input = self.unread.as_slice();
+            let taken = take(&mut self.assembler, &mut input)?;
+            let used = self.unread.len().saturating_sub(input.len());
+            self.unread.drain(..used);
+            if let Some(taken) = taken {
+                return Ok(taken);
+            }
+            self.unread.reserve(STEP);
+            match self.stream.read_buf(&mut self.unread).await {
+                Ok(0) => return Err(WireError::Closed.into()),
+                Ok(_) => {}
+                Err(error) => return Err(WireError::Io(error).into()),
+            }
+        }
+    }
+
+    /// The next message, without its chunks.
+    pub(crate) async fn message(&mut self) -> Result<Vec<u8>, WireError> {
+        self.read(|assembler, input| Ok(assembler.next(input)?.map(<[u8]>::to_vec)))
+            .await
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        Ok(self.stream.write_all(bytes).await?)
+    }
+
+    /// Sends a message, in chunks.
+    pub(crate) async fn send_message(&mut self, payload: &[u8]) -> Result<(), WireError> {
+        let mut bytes = Vec::with_capacity(payload.len().saturating_add(8));
+        frame_into(&mut bytes, payload);
+        self.send(&bytes).await
+    }
+
+    /// The connection, and what was read beyond the last message.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        (self.stream, self.unread)
+    }
+}
+
+/// Closes so that the last words arrive: a socket that is closed with unread bytes in it resets the connection,
+/// and a reset overtakes what was sent.
+pub(crate) async fn close_gently(mut stream: TcpStream) {
+    let gently = async {
+        stream.shutdown().await?;
+        let mut sink = [0; 1024];
+        while stream.read(&mut sink).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Whoever does not read it in that time does not want to.
+    timeout(LINGER, gently).await.ok();
+}

@@ -1,0 +1,16 @@
+//! A gateway in front of stand-ins, inside this process.
+
+// Everything here is a test, also what is not marked as one.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing
+)]
+
+mod bed;
+mod faults;
+mod forwarding;
+mod kubernetes;
+mod pushing;
+mod statements;
