@@ -1,5 +1,7 @@
 //! Mainstay keeps stateful databases standing on Kubernetes.
 
+mod gateway;
+
 use clap::{Parser, Subcommand};
 use sim::memgraph::show::{Line, play};
 use std::process::ExitCode;
@@ -22,6 +24,11 @@ enum Command {
         #[arg(long)]
         brief: bool,
     },
+    /// Run a gateway: clients connect to it, and it forwards to the MAIN of one Memgraph cluster.
+    ///
+    /// It forwards only to the MAIN that the cluster's record names, after the connection itself showed that it is
+    /// MAIN in that term. When there is none, new connections are held for a while. docs/gateway.md says more.
+    Gateway(Box<gateway::Arguments>),
     /// Run a stand-in for a database, with the command line of the real server.
     ///
     /// `mainstay standin memgraph --data-directory=DIR --bolt-port=7687 --profile=3.12 --admin-port=9999`;
@@ -37,6 +44,7 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Sandbox { brief } => sandbox(brief),
+        Command::Gateway(arguments) => gateway::command(*arguments),
         Command::Standin { args } => sandbox::standin::command(args),
     }
 }

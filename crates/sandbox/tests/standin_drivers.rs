@@ -1,4 +1,4 @@
-//! The drivers that applications use, against a stand-in and a replica of it.
+//! The drivers that applications use, against a stand-in and a replica of it, and through a gateway.
 //! They are installed into the tools folder, outside the checkout.
 
 // Everything here is a test, also what is not marked as one.
@@ -10,6 +10,12 @@
 )]
 
 use bolt::message::Auth;
+use gateway::{Config as GatewayConfig, Gateway, Plane, Resolve};
+use mainstay_core::memgraph::Record;
+use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, ProcessId, Term, VolumeId};
+use mainstay_core::memgraph::objects::ClusterName;
+use mainstay_core::memgraph::record::{Candidate, Main, Writes};
+use mainstay_core::time::Time;
 use sandbox::standin::memgraph::client::{Client, Outcome};
 use sandbox::standin::memgraph::process::{Place, Process, Program};
 use sandbox::standin::memgraph::{Config, CrashPoint, Fault, Profile, Server};
@@ -19,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
+use tokio::sync::watch;
 
 const PYTHON: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
 const JAVASCRIPT: &str = "neo4j-driver@6.3.0";
@@ -107,7 +114,7 @@ fn go() -> PathBuf {
 
 /// Stand-ins that run in a thread of their own: the drivers are waited for.
 struct Pair {
-    _main: Server,
+    main: Server,
     _replica: Server,
     arguments: [String; 6],
 }
@@ -155,7 +162,7 @@ async fn pair(profile: Profile, folder: &Path) -> Pair {
         text("secret"),
     ];
     Pair {
-        _main: main,
+        main,
         _replica: replica,
         arguments,
     }
@@ -276,4 +283,94 @@ async fn what_was_acknowledged_to_the_python_driver_survives_a_crash_at_each_poi
         assert!(missing.is_empty(), "{point:?}: {missing:?} are missing");
         let _ = std::fs::remove_dir_all(&folder);
     }
+}
+/// A record in which pod 0 serves in term 4.
+fn serving() -> Record {
+    let candidate = Candidate {
+        pod: Ordinal(0),
+        process: ProcessId(1),
+        volume: VolumeId(1),
+        peers: vec![],
+        suspect: false,
+        forced: None,
+    };
+    let main = Main {
+        pod: Ordinal(0),
+        process: ProcessId(1),
+        volume: VolumeId(1),
+        database: DatabaseId(1),
+        term: Term(4),
+        epoch: Term(4),
+        peers: vec![],
+        suspect: false,
+        history_from: Term(0),
+        rebuilt: false,
+    };
+    Record::initialising(Term(4), candidate, Time::ZERO).serving(main, Writes::Open, Time::ZERO)
+}
+
+/// A gateway in front of the MAIN of a pair, told of records over a channel.
+async fn gateway(pair: &Pair, record: Record) -> (Gateway, watch::Sender<Option<Record>>) {
+    let mut on_main = Client::connect(pair.main.bolt(), Auth::basic("admin", "secret"))
+        .await
+        .unwrap();
+    ask(&mut on_main, "MERGE (m:__mainstay) SET m.term = 4").await;
+    let cluster: ClusterName = "memgraph-ha".parse().unwrap();
+    let host = cluster.pod_host(Ordinal(0), "db");
+    let mut config = GatewayConfig::new(cluster, "db", "drivers");
+    config.timeouts.hold = Duration::from_millis(500);
+    let (records, followed) = watch::channel(Some(record));
+    let plane = Plane::Channel {
+        records: followed,
+        told: watch::channel(None).0,
+    };
+    let resolve = Resolve::Table([(host, pair.main.bolt())].into());
+    (Gateway::start(config, plane, resolve).await.unwrap(), records)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "installs drivers; `cargo xtask test --only drivers` runs it"]
+async fn the_python_drivers_notice_nothing_of_a_gateway_in_between() {
+    let python = python();
+    for profile in [Profile::V3_6, Profile::V3_12] {
+        let folder = std::env::temp_dir().join(format!("mainstay-drivers-{}-gateway", std::process::id()));
+        let pair = pair(profile, &folder).await;
+        let (gateway, _records) = gateway(&pair, serving()).await;
+        let mut arguments = pair.arguments.clone();
+        arguments[1] = gateway.bolt().port().to_string();
+        let mut command = Command::new(&python);
+        command.arg(sources().join("python/check.py")).args(&arguments);
+        tokio::task::spawn_blocking(move || run(&mut command))
+            .await
+            .unwrap();
+        gateway.shutdown().await;
+        drop(pair);
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "installs drivers; `cargo xtask test --only drivers` runs it"]
+async fn the_official_driver_retries_what_the_gateway_could_not_hold_any_longer() {
+    let python = python();
+    let folder = std::env::temp_dir().join(format!("mainstay-drivers-{}-retry", std::process::id()));
+    let pair = pair(Profile::V3_12, &folder).await;
+    let open = serving();
+    let closed = open.with_writes(Writes::Closed);
+    let (gateway, records) = gateway(&pair, closed.clone()).await;
+    let mut command = Command::new(&python);
+    command.arg(sources().join("python/retry.py")).args([
+        "127.0.0.1",
+        &gateway.bolt().port().to_string(),
+        "admin",
+        "secret",
+    ]);
+    let driver = tokio::task::spawn_blocking(move || run(&mut command));
+    // Longer than the gateway holds: the driver has to come again.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    records.send_replace(Some(closed.with_writes(Writes::Open)));
+    driver.await.unwrap();
+    gateway.shutdown().await;
+    drop(pair);
+    let _ = std::fs::remove_dir_all(&folder);
 }

@@ -86,6 +86,7 @@ async fn watch(
     let params = WatchParams::default().fields(selector).timeout(seconds);
     let begun = timeout(shared.config.timeouts.api, api.watch(&params, version)).await;
     let mut events = pin!(begun.map_err(|_| FollowError::Silent)??);
+    *pause = PAUSE;
     let deadline = Instant::now() + WATCH + shared.config.timeouts.api;
     loop {
         let event = tokio::select! {
@@ -95,7 +96,6 @@ async fn watch(
         match event {
             None => return Ok(()),
             Some(Ok(WatchEvent::Added(map) | WatchEvent::Modified(map))) => {
-                *pause = PAUSE;
                 obey(shared, map).await;
             }
             // Without a record nothing new is known: what is known stands until there is another.

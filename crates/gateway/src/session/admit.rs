@@ -1,9 +1,10 @@
 //! Letting a client in: only on a connection to the recorded MAIN that was checked (G1). Until there is one, the
 //! client is held.
 
-use super::Shared;
 use super::backend::{Backend, BackendError, Checked};
 use super::client::{Client, ClientError};
+use super::wire::WireError;
+use super::{Counted, Shared};
 use crate::control::{Epoch, Stay};
 use crate::heard::Voice;
 use bolt::handshake::HandshakeError;
@@ -136,6 +137,7 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitt
         tokio::select! {
             changed = epochs.changed() => changed.map_err(|_| NotAdmitted::Ending)?,
             () = sleep_until(again) => {}
+            () = client.gone() => return Err(ClientError::from(WireError::Closed).into()),
         }
     }
 }
@@ -194,8 +196,8 @@ fn log_in(payload: Vec<u8>) -> Result<Vec<u8>, Failed> {
 
 /// A connection that is held. There are only so many.
 struct Waiting<'a> {
-    shared: &'a Shared,
     _permit: OwnedSemaphorePermit,
+    _counted: Counted<'a>,
 }
 
 impl<'a> Waiting<'a> {
@@ -203,16 +205,9 @@ impl<'a> Waiting<'a> {
         let permit = Arc::clone(&shared.waiting).try_acquire_owned();
         let permit = permit.map_err(|_| NotAdmitted::TooManyWait)?;
         shared.metrics.holds.inc();
-        shared.metrics.waiting.inc();
         Ok(Self {
-            shared,
             _permit: permit,
+            _counted: Counted::new(&shared.metrics.waiting),
         })
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.shared.metrics.waiting.dec();
     }
 }

@@ -1,5 +1,6 @@
 //! The database's side of a login, and the check on that very connection (G1).
 
+use super::tune;
 use super::wire::{Wire, WireError};
 use crate::config::Timeouts;
 use bolt::handshake::{ClientHandshake, HandshakeError, Proposals};
@@ -86,8 +87,7 @@ impl Backend {
         for address in addresses {
             match timeout(timeouts.connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    // It only costs time without it.
-                    stream.set_nodelay(true).ok();
+                    tune(&stream);
                     let wire = Wire::new(stream, limit);
                     return Ok(Self { wire, timeouts });
                 }

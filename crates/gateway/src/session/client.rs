@@ -158,6 +158,11 @@ impl Client {
         Ok(())
     }
 
+    /// Ends when the client leaves while it is held.
+    pub(crate) async fn gone(&self) {
+        self.wire.gone().await;
+    }
+
     /// The connection, and what the client said beyond its login.
     pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
         self.wire.into_parts()

@@ -12,9 +12,9 @@ use bolt::message::{Failure, Request, Response, tag};
 use bolt::packstream::Dict;
 use bolt::version::Version;
 use std::future::pending;
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{io, mem};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -44,6 +44,10 @@ pub(crate) struct Forward<'a> {
     pub(crate) backend: TcpStream,
     pub(crate) version: Version,
     pub(crate) voice: Option<Arc<Voice>>,
+    /// What the client said after its login.
+    pub(crate) early: Vec<u8>,
+    /// What the database said after its last answer.
+    pub(crate) late: Vec<u8>,
 }
 
 /// How many requests were sent on and how many were answered: a refusal of ours must not overtake an answer.
@@ -52,6 +56,8 @@ struct Tally {
     asked: AtomicU64,
     answered: AtomicU64,
     moved: Notify,
+    /// The client said goodbye: that the database closes then is no reason to doubt it.
+    left: AtomicBool,
 }
 
 impl Tally {
@@ -67,14 +73,15 @@ impl Tally {
 }
 
 impl Forward<'_> {
-    /// Answers the login, then forwards until somebody ends. `early` is what the client said after its login.
-    pub(crate) async fn run(&mut self, answer: &[u8], early: Vec<u8>) -> End {
+    /// Answers the login, then forwards until somebody ends.
+    pub(crate) async fn run(&mut self, answer: &[u8]) -> End {
         let mut bytes = Vec::with_capacity(answer.len().saturating_add(8));
         frame_into(&mut bytes, answer);
         if write_all(&self.client, &bytes).await.is_err() {
             return End::Client;
         }
         let tally = Tally::default();
+        let (early, late) = (mem::take(&mut self.early), mem::take(&mut self.late));
         let (from_client, to_client) = self.client.split();
         let (from_backend, to_backend) = self.backend.split();
         let mut up = Up {
@@ -96,10 +103,11 @@ impl Forward<'_> {
         };
         let half_closed = self.shared.config.timeouts.half_closed;
         tokio::select! {
-            end = down.run() => end,
+            end = down.run(&late) => end,
             end = async {
-                let end = up.run(early).await;
+                let end = up.run(&early).await;
                 // The client will say nothing more, but may still be waiting for an answer.
+                tally.left.store(true, Ordering::Relaxed);
                 if end == End::Client && up.backend.shutdown().await.is_ok() {
                     timeout(half_closed, pending::<()>()).await.ok();
                 }
@@ -134,12 +142,8 @@ enum Refusing {
 }
 
 impl Up<'_> {
-    async fn run(&mut self, early: Vec<u8>) -> End {
-        let mut done = if early.is_empty() {
-            Ok(())
-        } else {
-            self.take(&early).await
-        };
+    async fn run(&mut self, early: &[u8]) -> End {
+        let mut done = self.take(early).await;
         while done.is_ok() {
             if let Err(error) = self.client.readable().await {
                 tracing::trace!(%error, "client");
@@ -161,7 +165,7 @@ impl Up<'_> {
         if self.kept.is_empty() {
             return self.pass(bytes, 0).await;
         }
-        let mut all = std::mem::take(&mut self.kept);
+        let mut all = mem::take(&mut self.kept);
         let known = all.len();
         all.extend_from_slice(bytes);
         self.pass(&all, known).await
@@ -185,7 +189,9 @@ impl Up<'_> {
                     self.ignore(tag).await?;
                 }
                 Seen::Ended { tag } => {
-                    if tag != tag::GOODBYE {
+                    if tag == tag::GOODBYE {
+                        self.tally.left.store(true, Ordering::Relaxed);
+                    } else {
                         self.tally.asked.fetch_add(1, Ordering::Release);
                     }
                 }
@@ -268,37 +274,52 @@ struct Down<'a> {
 }
 
 impl Down<'_> {
-    async fn run(self) -> End {
+    async fn run(self, late: &[u8]) -> End {
         let mut answers = Answers::new();
-        loop {
+        let mut done = self.give(&mut answers, late).await;
+        while done.is_ok() {
             if self.backend.readable().await.is_err() {
-                return End::Backend;
+                return self.lost();
             }
             let mut buffer = self.shared.buffers.take();
-            let read = match self.backend.try_read(&mut buffer) {
-                Ok(0) => return End::Backend,
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(_) => return End::Backend,
+            done = match self.backend.try_read(&mut buffer) {
+                Ok(0) => return self.lost(),
+                Ok(read) => {
+                    if let Some(voice) = self.voice {
+                        voice.heard();
+                    }
+                    self.give(&mut answers, buffer.get(..read).unwrap_or_default())
+                        .await
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                Err(_) => return self.lost(),
             };
-            if let Some(voice) = self.voice {
-                voice.heard();
-            }
-            let bytes = buffer.get(..read).unwrap_or_default();
-            let Ok(said) = answers.read(bytes) else {
-                return End::Backend;
-            };
-            self.shared.metrics.down.inc_by(count(bytes));
-            if write_all(self.client.as_ref(), bytes).await.is_err() {
-                return End::Client;
-            }
-            // After they were written: a refusal of ours may go out now.
-            self.tally.answered.fetch_add(said.answered, Ordering::Release);
-            self.tally.moved.notify_one();
-            if said.not_main {
-                return End::NotMain;
-            }
         }
+        done.err().unwrap_or(End::Backend)
+    }
+
+    fn lost(&self) -> End {
+        if self.tally.left.load(Ordering::Relaxed) {
+            End::Client
+        } else {
+            End::Backend
+        }
+    }
+
+    /// Sends bytes on, and notes what they mean.
+    async fn give(&self, answers: &mut Answers, bytes: &[u8]) -> Result<(), End> {
+        let said = answers.read(bytes).map_err(|_| End::Backend)?;
+        self.shared.metrics.down.inc_by(count(bytes));
+        write_all(self.client.as_ref(), bytes)
+            .await
+            .map_err(|_| End::Client)?;
+        // After they were written: a refusal of ours may go out now.
+        self.tally.answered.fetch_add(said.answered, Ordering::Release);
+        self.tally.moved.notify_one();
+        if said.not_main {
+            return Err(End::NotMain);
+        }
+        Ok(())
     }
 }
 

@@ -21,7 +21,10 @@ use admit::{Admitted, NotAdmitted, admit};
 use bolt::message::Failure;
 use client::Client;
 use forward::{End, Forward};
+use prometheus_client::metrics::gauge::Gauge;
+use socket2::{SockRef, TcpKeepalive};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use wire::close_gently;
@@ -40,8 +43,7 @@ pub(crate) struct Shared {
 
 /// Serves one client until it goes, is cut, or is sent away.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
-    // It only costs time without it.
-    stream.set_nodelay(true).ok();
+    tune(&stream);
     let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
     let mut client = match Client::greet(stream, limits.login_message, timeouts.client).await {
         Ok(client) => client,
@@ -54,6 +56,33 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             tracing::debug!(%refusal, "a client was not let in");
             send_away(client, refusal).await;
         }
+    }
+}
+
+/// Small messages go at once, and a peer whose machine is gone is noticed within minutes. Without either it only
+/// takes longer.
+fn tune(stream: &TcpStream) {
+    stream.set_nodelay(true).ok();
+    let alive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(60))
+        .with_interval(Duration::from_secs(15))
+        .with_retries(4);
+    SockRef::from(stream).set_tcp_keepalive(&alive).ok();
+}
+
+/// Counts itself as long as it lives, also when its session is aborted.
+struct Counted<'a>(&'a Gauge);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 
@@ -81,21 +110,24 @@ async fn forward(shared: &Shared, client: Client, admitted: Admitted) {
         voice,
     } = admitted;
     let (client, early) = client.into_parts();
+    let (backend, late) = backend.into_parts();
     let mut forward = Forward {
         shared,
         client,
-        backend: backend.into_parts().0,
+        backend,
         version,
         voice,
+        early,
+        late,
     };
     shared.metrics.admitted.inc();
-    shared.metrics.sessions.inc();
+    let counted = Counted::new(&shared.metrics.sessions);
     let end = tokio::select! {
         biased;
         () = epoch.cut() => End::Cut,
-        end = forward.run(&answer, early) => end,
+        end = forward.run(&answer) => end,
     };
-    shared.metrics.sessions.dec();
+    drop(counted);
     let Forward { client, backend, .. } = forward;
     drop(backend);
     match end {

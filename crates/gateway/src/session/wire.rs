@@ -1,6 +1,7 @@
 //! A connection while handshake and login are spoken on it: whole messages, with bounds.
 
 use bolt::frame::{Assembler, FrameError, frame_into};
+use std::future::pending;
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
@@ -83,6 +84,13 @@ impl Wire {
         let mut bytes = Vec::with_capacity(payload.len().saturating_add(8));
         frame_into(&mut bytes, payload);
         self.send(&bytes).await
+    }
+
+    /// Ends when the peer has closed. As long as there is something to read it cannot be seen, and this waits.
+    pub(crate) async fn gone(&self) {
+        if let Ok(1..) = self.stream.peek(&mut [0]).await {
+            pending().await
+        }
     }
 
     /// The connection, and what was read beyond the last message.

@@ -87,7 +87,7 @@ pub(crate) async fn write(client: &mut Client) -> Result<(), Failure<'static>> {
 
 /// What a client whose connection was cut sees.
 pub(crate) async fn is_cut(client: &mut Client) -> bool {
-    matches!(client.query("RETURN 1").await, Err(ClientError::Io(_)))
+    matches!(client.query("RETURN 1").await, Err(ClientError::Connection(_)))
 }
 
 fn candidate(pod: u8) -> Candidate {

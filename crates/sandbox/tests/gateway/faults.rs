@@ -180,5 +180,19 @@ async fn more_connections_than_allowed_are_closed_at_once() {
     assert!(bed.client().await.is_err());
     write(&mut first).await.unwrap();
     drop(second);
-    until("room again", async || { bed.client().await.is_ok() }).await;
+    until("room again", async || bed.client().await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_it_is_held_frees_its_place() {
+    let bed = Bed::with(Some(no_main(&serving(4, 0), 0)), &[], |config| {
+        config.limits.waiting = 1;
+        config.timeouts.hold = Duration::from_secs(3600);
+    })
+    .await;
+    let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();
+    stream.write_all(&Proposals::MEMGRAPH.to_bytes()).await.unwrap();
+    until("held", async || metric(&bed.gateway, "waiting").await > 0.0).await;
+    drop(stream);
+    until("free again", async || metric(&bed.gateway, "waiting").await < 1.0).await;
 }

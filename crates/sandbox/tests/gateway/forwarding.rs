@@ -54,7 +54,7 @@ async fn a_new_term_cuts_every_session_before_it_is_confirmed() {
     for client in &mut clients {
         assert!(is_cut(client).await);
     }
-    until("the transaction is gone", async || { main.count().await == 0 }).await;
+    until("the transaction is gone", async || main.count().await == 0).await;
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_held_connection_is_served_when_main_opens() {
     let bed = Bed::start(Some(no_main(&first, 1)), &addresses).await;
     let held = bed.client();
     let opened = async {
-        until("held", async || { metric(&bed.gateway, "waiting").await > 0.0 }).await;
+        until("held", async || metric(&bed.gateway, "waiting").await > 0.0).await;
         let mut opened = serving(5, 1);
         opened.revision = no_main(&first, 1).revision.next();
         bed.records.send_replace(Some(opened));
@@ -116,7 +116,7 @@ async fn held_writes_hold_new_connections_and_cut_old_ones() {
     bed.records.send_replace(Some(held.clone()));
     assert!(is_cut(&mut old).await);
     let opened = async {
-        until("held", async || { metric(&bed.gateway, "waiting").await > 0.0 }).await;
+        until("held", async || metric(&bed.gateway, "waiting").await > 0.0).await;
         bed.records.send_replace(Some(held.with_writes(Writes::Open)));
     };
     let (client, ()) = tokio::join!(bed.client(), opened);
@@ -144,7 +144,7 @@ async fn only_so_many_wait() {
     .await;
     let first = bed.client();
     let second = async {
-        until("held", async || { metric(&bed.gateway, "waiting").await > 0.0 }).await;
+        until("held", async || metric(&bed.gateway, "waiting").await > 0.0).await;
         let failure = login_failure(bed.client().await);
         assert!(failure.message.contains("too many"), "{failure}");
         assert_eq!(failure.class(), FailureClass::Transient);

@@ -154,7 +154,7 @@ async fn nothing_is_forwarded_before_the_lease_exists() {
     let gateway = world.gateway(&[main.server.bolt()], |_| {}).await;
     let held = connect(&gateway);
     let registered = async {
-        until("held", async || { metric(&gateway, "waiting").await > 0.0 }).await;
+        until("held", async || metric(&gateway, "waiting").await > 0.0).await;
         until("the record is known", async || {
             gateway.confirmation().term == Term(4)
         })

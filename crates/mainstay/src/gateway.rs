@@ -1,0 +1,255 @@
+//! `mainstay gateway`.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Timeouts};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// How to run a gateway.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Which cluster: the name of its StatefulSet.
+    #[arg(long, env = "MAINSTAY_CLUSTER")]
+    cluster: ClusterName,
+    /// In which namespace.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
+    namespace: String,
+    /// What this gateway is called among those of the cluster; usually the name of its pod.
+    #[arg(long, env = "POD_NAME")]
+    name: String,
+    /// The uid of the pod it runs in: its Lease is deleted with the pod.
+    #[arg(long, env = "POD_UID")]
+    pod_uid: Option<String>,
+    /// Where clients connect.
+    #[arg(long, env = "MAINSTAY_LISTEN", default_value = "0.0.0.0:7687")]
+    listen: SocketAddr,
+    /// Where pushes, health and metrics are served.
+    #[arg(long, env = "MAINSTAY_ADMIN", default_value = "0.0.0.0:7688")]
+    admin: SocketAddr,
+    /// Where the operator reaches the admin port, as HOST:PORT. Without it, the pod's address and that port.
+    #[arg(long, env = "MAINSTAY_ADVERTISE")]
+    advertise: Option<String>,
+    /// The address of the pod it runs in.
+    #[arg(long, env = "POD_IP")]
+    pod_ip: Option<std::net::IpAddr>,
+    /// A file with the token that a push must carry: a key of the Secret CLUSTER-gateway-token.
+    #[arg(long, env = "MAINSTAY_PUSH_TOKEN_FILE")]
+    push_token_file: Option<PathBuf>,
+    /// The token itself. Anybody who can see the process can see it: a file is better.
+    #[arg(
+        long,
+        env = "MAINSTAY_PUSH_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "push_token_file"
+    )]
+    push_token: Option<String>,
+    /// A file in the format of /etc/hosts to find pods in, where there is no DNS.
+    #[arg(long, env = "MAINSTAY_HOSTS")]
+    hosts: Option<PathBuf>,
+    /// The port on which the database speaks Bolt.
+    #[arg(long, default_value_t = BOLT_PORT)]
+    backend_port: u16,
+    /// How long a new connection is held while no MAIN takes it, as in 10s or 500ms.
+    #[arg(long, env = "MAINSTAY_HOLD", default_value = "10s", value_parser = duration)]
+    hold: Duration,
+    /// How many connections may be held.
+    #[arg(long, default_value_t = Limits::default().waiting)]
+    max_waiting: usize,
+    /// How many connections there may be.
+    #[arg(long, default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// How long the database may take to accept a connection.
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    connect_timeout: Duration,
+    /// How long the database may take for each answer of login and check.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    check_timeout: Duration,
+    /// How long a client may take to say its part of handshake and login.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    client_timeout: Duration,
+    /// How long sessions may go on after SIGTERM. Keep it below terminationGracePeriodSeconds.
+    #[arg(long, env = "MAINSTAY_DRAIN", default_value = "20s", value_parser = duration)]
+    drain: Duration,
+    /// A kubeconfig. Without it: the pod's own service account, or what kubectl would use.
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// Runs until SIGTERM or Ctrl-C, then drains.
+pub(crate) fn command(arguments: Arguments) -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    // One TLS provider; whoever installed it before chose the same one.
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .ok();
+    let done = tokio::runtime::Runtime::new()
+        .context("cannot start the runtime")
+        .and_then(|runtime| runtime.block_on(run(arguments)));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mainstay gateway: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let client = client(arguments.kubeconfig.as_ref()).await?;
+    let resolve = arguments
+        .hosts
+        .clone()
+        .map_or(Resolve::System, Resolve::HostsFile);
+    let gateway = Gateway::start(config(arguments), Plane::Kubernetes(client), resolve).await?;
+    eprintln!(
+        "mainstay gateway: Bolt on {}, admin on {}",
+        gateway.bolt(),
+        gateway.admin()
+    );
+    tokio::select! {
+        _ = terminate.recv() => {}
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot listen for Ctrl-C")?,
+    }
+    eprintln!("mainstay gateway: no new connections; sessions may end");
+    gateway.shutdown().await;
+    Ok(())
+}
+
+async fn client(kubeconfig: Option<&PathBuf>) -> Result<kube::Client> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+        }
+        None => kube::Config::infer()
+            .await
+            .context("no Kubernetes: neither a service account nor a kubeconfig")?,
+    };
+    // The gateway decides itself what to try again and when: a write that is retried for minutes is an old one.
+    config.default_retry = false;
+    Ok(kube::Client::try_from(config)?)
+}
+
+fn config(arguments: Arguments) -> Config {
+    let Arguments {
+        cluster,
+        namespace,
+        name,
+        pod_uid,
+        listen,
+        admin,
+        advertise,
+        pod_ip,
+        push_token_file,
+        push_token,
+        hosts: _,
+        backend_port,
+        hold,
+        max_waiting,
+        max_connections,
+        connect_timeout,
+        check_timeout,
+        client_timeout,
+        drain,
+        kubeconfig: _,
+    } = arguments;
+    let pod = pod_uid.map(|uid| Pod {
+        name: name.clone(),
+        uid,
+    });
+    let reached = pod_ip.map(|ip| SocketAddr::new(ip, admin.port()).to_string());
+    Config {
+        cluster,
+        namespace,
+        name,
+        pod,
+        listen,
+        admin,
+        advertise: advertise.or(reached),
+        token: match (push_token_file, push_token) {
+            (Some(path), _) => PushToken::File(path),
+            (None, Some(token)) => PushToken::Fixed(token),
+            (None, None) => PushToken::None,
+        },
+        backend_port,
+        limits: Limits {
+            connections: max_connections,
+            waiting: max_waiting,
+            ..Limits::default()
+        },
+        timeouts: Timeouts {
+            hold,
+            client: client_timeout,
+            connect: connect_timeout,
+            check: check_timeout,
+            drain,
+            ..Timeouts::default()
+        },
+    }
+}
+
+/// `10s`, `500ms`, `2m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a duration: write 10s, 500ms or 2m");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(wrong),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["", "s", "10", "1.5s", "-1s", "10h", "99999999999999999999s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn flags_become_the_configuration() {
+        let line = "gateway --cluster mg --namespace db --name gw-1 --pod-uid 1-2 --pod-ip 10.0.0.9 \
+                    --push-token-file /t --hold 3s --max-waiting 7 --admin 0.0.0.0:9000";
+        let only = Only::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{error}"));
+        let config = config(only.arguments);
+        assert_eq!(config.pod.unwrap().name, "gw-1");
+        assert_eq!(config.advertise.unwrap(), "10.0.0.9:9000");
+        assert!(matches!(config.token, PushToken::File(_)));
+        assert_eq!(
+            (config.timeouts.hold, config.limits.waiting),
+            (Duration::from_secs(3), 7)
+        );
+        let bad = Only::try_parse_from("gateway --cluster Bad_Name --name x".split_whitespace());
+        assert!(bad.is_err());
+    }
+}
