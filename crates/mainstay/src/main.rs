@@ -1,6 +1,7 @@
 //! Mainstay keeps stateful databases standing on Kubernetes.
 
 mod gateway;
+mod operator;
 
 use clap::{Parser, Subcommand};
 use sim::memgraph::show::{Line, play};
@@ -29,6 +30,12 @@ enum Command {
     /// It forwards only to the MAIN that the cluster's record names, after the connection itself showed that it is
     /// MAIN in that term. When there is none, new connections are held for a while. docs/gateway.md says more.
     Gateway(Box<gateway::Arguments>),
+    /// Run an operator: it keeps every MemgraphCluster of its namespaces serving and protected.
+    ///
+    /// Several may run; one of them leads. docs/operator.md says more.
+    Operator(Box<operator::Arguments>),
+    /// Print the definition of the kind MemgraphCluster, for `kubectl apply -f -`.
+    Crd,
     /// Run a stand-in for a database, with the command line of the real server.
     ///
     /// `mainstay standin memgraph --data-directory=DIR --bolt-port=7687 --profile=3.12 --admin-port=9999`;
@@ -45,7 +52,22 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Sandbox { brief } => sandbox(brief),
         Command::Gateway(arguments) => gateway::command(*arguments),
+        Command::Operator(arguments) => operator::command(*arguments),
+        Command::Crd => definition(),
         Command::Standin { args } => sandbox::standin::command(args),
+    }
+}
+
+fn definition() -> ExitCode {
+    match operator::definition() {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("mainstay crd: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

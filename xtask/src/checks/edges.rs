@@ -11,14 +11,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bolt", &[]),
     ("sim", &["mainstay-core", "bolt"]),
     ("gateway", &["mainstay-core", "bolt"]),
-    ("operator", &["mainstay-core", "bolt", "gateway"]),
+    ("api", &["mainstay-core"]),
+    ("operator", &["mainstay-core", "bolt", "api", "gateway"]),
     (
         "sandbox",
-        &["mainstay-core", "bolt", "sim", "operator", "gateway"],
+        &["mainstay-core", "bolt", "sim", "api", "operator", "gateway"],
     ),
     (
         "mainstay",
-        &["mainstay-core", "bolt", "sim", "gateway", "operator", "sandbox"],
+        &[
+            "mainstay-core",
+            "bolt",
+            "sim",
+            "api",
+            "gateway",
+            "operator",
+            "sandbox",
+        ],
     ),
     // The suite knows nothing of ours; its tests bring the small Kubernetes.
     ("conformance", &["sandbox"]),

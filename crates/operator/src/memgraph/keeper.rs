@@ -13,12 +13,13 @@ use api::memgraph::{BadSpec, Credentials, MemgraphCluster};
 use bolt::message::Auth;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
-use mainstay_core::memgraph::ids::Term;
+use mainstay_core::memgraph::ids::{Ordinal, Term};
 use mainstay_core::memgraph::invariants;
 use mainstay_core::memgraph::objects::{ClusterName, NotAClusterName};
-use mainstay_core::memgraph::observed::{Memory, Wishes};
+use mainstay_core::memgraph::observed::{Memory, Observed, Role, Wishes};
+use mainstay_core::memgraph::record::State;
 use mainstay_core::memgraph::rules::Rule;
-use mainstay_core::memgraph::{Plan, decide};
+use mainstay_core::memgraph::{Plan, Record, decide};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -150,6 +151,11 @@ impl Keeper {
         let mut look = observe(&cluster, given, &mut self.remembered).await?;
         let now = wall();
         let record = look.stored.document.as_ref().map(|d| d.record.clone());
+        look.observed.wishes.switchover = look
+            .observed
+            .wishes
+            .switchover
+            .or_else(|| drained(record.as_ref(), &look.observed));
         let plan = decide(record.as_ref(), &look.observed, now);
         let violations = invariants::check(record.as_ref(), &look.observed, &plan, now);
         let acted = if violations.is_empty() {
@@ -277,4 +283,14 @@ impl Keeper {
         let until = told.plan.wake.map(|wake| wake.since(wall()));
         until.map_or(wait, |until| until.clamp(busy_interval, wait))
     }
+}
+
+/// MAIN's pod is being deleted and MAIN still answers: its partner is to take over while nothing is lost by it.
+fn drained(record: Option<&Record>, seen: &Observed) -> Option<Ordinal> {
+    let main = record
+        .filter(|r| r.state == State::Serving)
+        .and_then(|r| r.main.as_ref())?;
+    let leaving = seen.object(main.pod).is_some_and(|o| o.terminating);
+    let serves = seen.answer(main.pod).is_some_and(|a| a.role == Role::Main);
+    main.pod.partner().filter(|_| leaving && serves)
 }

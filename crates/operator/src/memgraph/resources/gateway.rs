@@ -57,12 +57,9 @@ impl Site<'_> {
             "args": [
                 "gateway",
                 format!("--cluster={}", self.name),
-                "--namespace=$(POD_NAMESPACE)",
-                "--name=$(POD_NAME)",
                 format!("--listen=0.0.0.0:{BOLT_PORT}"),
                 format!("--admin=0.0.0.0:{ADMIN_PORT}"),
-                format!("--advertise=$(POD_IP):{ADMIN_PORT}"),
-                "--token-file=/etc/mainstay/token/token",
+                "--push-token-file=/etc/mainstay/token/token",
             ],
             "env": [
                 field("POD_NAME", "metadata.name"),

@@ -1,0 +1,219 @@
+//! `mainstay operator` and `mainstay crd`.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use kube::CustomResourceExt;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use mainstay_core::lease::LeaseTiming;
+use operator::engine::queue::Limits;
+use operator::engine::turns::Pace;
+use operator::engine::watch::Scope;
+use operator::memgraph::{ReplicaAddress, Settings};
+use operator::{Config, Operator};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+/// How to run an operator.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Only this namespace; all, if not given.
+    #[arg(long, env = "MAINSTAY_NAMESPACE")]
+    namespace: Option<String>,
+    /// Where the leader lease is.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
+    lease_namespace: String,
+    /// The name of the leader lease.
+    #[arg(long, default_value = "mainstay-operator")]
+    lease_name: String,
+    /// What this operator is called; usually the name of its pod.
+    #[arg(long, env = "POD_NAME", default_value = "operator")]
+    name: String,
+    /// Where health, metrics and the state of all clusters are served.
+    #[arg(long, env = "MAINSTAY_HTTP", default_value = "0.0.0.0:8080")]
+    http: SocketAddr,
+    /// The image of this program, for the gateways.
+    #[arg(long, env = "MAINSTAY_IMAGE", default_value = "mainstay:latest")]
+    image: String,
+    /// Register replicas by the address of their pod, where nobody resolves names.
+    #[arg(long, env = "MAINSTAY_REGISTER_BY_IP")]
+    register_by_ip: bool,
+    /// How many clusters wait for a reconciliation before the queue counts as full. Nothing is lost by it.
+    #[arg(long, default_value_t = 100)]
+    reconcile_queue: usize,
+    /// The same, for failover checks.
+    #[arg(long, default_value_t = 50)]
+    failover_queue: usize,
+    /// Milliseconds between two looks at a cluster in which all is well.
+    #[arg(long, default_value_t = 500)]
+    interval_ms: u64,
+    /// Milliseconds that a probe of a database may take.
+    #[arg(long, default_value_t = 800)]
+    probe_ms: u64,
+    /// Milliseconds after which a new process is believed to be the container that its pod shows.
+    #[arg(long, default_value_t = 2_000)]
+    settle_ms: u64,
+    /// A kubeconfig; without it the pod's service account or the usual places.
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// Runs until SIGTERM or Ctrl-C.
+pub(crate) fn command(arguments: Arguments) -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    // One provider only; a second call finds the first one's choice, which is the same.
+    rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let ran = match runtime {
+        Ok(runtime) => runtime.block_on(run(arguments)),
+        Err(error) => Err(error.into()),
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mainstay operator: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let kubeconfig = arguments.kubeconfig.clone();
+    let operator = Operator::bind(config(
+        arguments,
+        client(kubeconfig.as_ref()).await?,
+        // A connection of its own: a renewal must not wait behind a list.
+        client(kubeconfig.as_ref()).await?,
+    )?)
+    .await?;
+    if let Some(address) = operator.address() {
+        eprintln!("mainstay operator: HTTP on {address}");
+    }
+    let stop = CancellationToken::new();
+    let running = operator.run(stop.clone());
+    let told = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        eprintln!("mainstay operator: ending");
+        stop.cancel();
+    };
+    let (ran, ()) = tokio::join!(running, told);
+    Ok(ran?)
+}
+
+fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client) -> Result<Config> {
+    let Arguments {
+        namespace,
+        lease_namespace,
+        lease_name,
+        name,
+        http,
+        image,
+        register_by_ip,
+        reconcile_queue,
+        failover_queue,
+        interval_ms,
+        probe_ms,
+        settle_ms,
+        kubeconfig: _,
+    } = arguments;
+    anyhow::ensure!(
+        reconcile_queue > 0 && failover_queue > 0 && interval_ms > 0 && probe_ms > 0,
+        "queues and times must be larger than zero"
+    );
+    Ok(Config {
+        client,
+        lease_client,
+        scope: namespace.map_or(Scope::All, Scope::Namespace),
+        lease_namespace,
+        lease_name,
+        identity: name,
+        timing: LeaseTiming::default(),
+        limits: Limits {
+            failover: failover_queue,
+            reconcile: reconcile_queue,
+        },
+        pace: Pace::default(),
+        settings: Settings {
+            probe: Duration::from_millis(probe_ms),
+            settle: Duration::from_millis(settle_ms),
+            interval: Duration::from_millis(interval_ms),
+            address: if register_by_ip {
+                ReplicaAddress::Ip
+            } else {
+                ReplicaAddress::Name
+            },
+            image,
+            ..Settings::default()
+        },
+        http,
+    })
+}
+
+async fn client(kubeconfig: Option<&PathBuf>) -> Result<kube::Client> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+        }
+        None => kube::Config::infer()
+            .await
+            .context("no Kubernetes: neither a service account nor a kubeconfig")?,
+    };
+    // What is tried again, and when, is decided by the next turn; kube would go on for minutes by itself.
+    config.default_retry = false;
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// Prints the definition of the kind. JSON, which is YAML.
+pub(crate) fn definition() -> Result<String> {
+    Ok(serde_json::to_string_pretty(&api::MemgraphCluster::crd())? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn the_flags_have_the_defaults_of_the_seeds() {
+        let only = Only::try_parse_from(["operator"]).unwrap_or_else(|error| panic!("{error}"));
+        let Arguments {
+            reconcile_queue,
+            failover_queue,
+            ..
+        } = only.arguments;
+        assert_eq!((reconcile_queue, failover_queue), (100, 50));
+    }
+
+    #[test]
+    fn the_committed_definition_is_the_one_that_is_built() {
+        let committed = include_str!("../../../deploy/memgraphclusters.mainstay.dev.json");
+        assert_eq!(
+            committed,
+            definition().unwrap(),
+            "write it again: mainstay crd > deploy/memgraphclusters.mainstay.dev.json"
+        );
+    }
+}

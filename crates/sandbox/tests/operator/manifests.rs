@@ -1,0 +1,186 @@
+//! Manifests that cannot be followed, each refused with a message that says what to write instead.
+
+use anyhow::{Context, Result, bail, ensure};
+use api::MemgraphCluster;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::{CustomResourceExt, ResourceExt};
+use sandbox::kube::Kubernetes;
+use serde_json::{Value, json};
+
+/// What is wrong, and a part of what is said.
+fn bad() -> Vec<(Value, &'static str)> {
+    let flag = |flag: &str| json!({ "flags": [flag] });
+    let mut all = vec![
+        (json!({ "replicas": 0 }), "2 to 9"),
+        (json!({ "replicas": 1 }), "2 to 9"),
+        (json!({ "replicas": 10 }), "2 to 9"),
+        (json!({ "replicas": -1 }), "replicas"),
+        (json!({ "replicas": 300 }), "replicas"),
+        (json!({ "replicas": "three" }), "replicas"),
+        (json!({ "replicas": 2.5 }), "replicas"),
+        (json!({ "image": "" }), "spec.image"),
+        (json!({ "image": "memgraph/memgraph" }), "tag or a digest"),
+        (json!({ "image": "registry:5000/memgraph" }), "tag or a digest"),
+        (json!({ "image": "memgraph/memgraph:latest" }), "must not be `latest`"),
+        (json!({ "image": "memgraph memgraph:3.12.0" }), "blanks"),
+        (json!({ "image": 3 }), "image"),
+        (flag("log-level=WARNING"), "begins with `--`"),
+        (flag(""), "begins with `--`"),
+        (json!({ "flags": "--log-level=WARNING" }), "flags"),
+        (json!({ "flags": vec!["--x"; 65] }), "more than 64"),
+        (json!({ "storage": { "size": "0Gi" } }), "such as 10Gi"),
+        (json!({ "storage": { "size": "large" } }), "such as 10Gi"),
+        (json!({ "storage": { "size": "-1Gi" } }), "such as 10Gi"),
+        (json!({ "storage": { "size": "10 Gi" } }), "such as 10Gi"),
+        (json!({ "storage": { "size": "" } }), "such as 10Gi"),
+        (json!({ "storage": { "storageClass": "" } }), "leave it out"),
+        (json!({ "storage": "10Gi" }), "storage"),
+        (json!({ "credentials": {} }), "secretName"),
+        (json!({ "credentials": { "secretName": "" } }), "name a Secret"),
+        (json!({ "credentials": { "secretName": "s", "usernameKey": "" } }), "`username`"),
+        (json!({ "credentials": { "secretName": "s", "passwordKey": "" } }), "`password`"),
+        (json!({ "failover": { "writesWithoutSync": "Sometimes" } }), "writesWithoutSync"),
+        (json!({ "failover": { "writesWithoutSync": "always" } }), "writesWithoutSync"),
+        (json!({ "failover": { "fenceTimeout": "Never" } }), "fenceTimeout"),
+        (json!({ "failover": { "silentProbes": 0 } }), "2 to 60"),
+        (json!({ "failover": { "silentProbes": 1 } }), "2 to 60"),
+        (json!({ "failover": { "silentProbes": 61 } }), "2 to 60"),
+        (json!({ "failover": { "syncGrace": "0s" } }), "syncGrace"),
+        (json!({ "failover": { "syncGrace": "2h" } }), "1s to 1h"),
+        (json!({ "failover": { "syncGrace": "500ms" } }), "1s to 1h"),
+        (json!({ "failover": { "syncGrace": "soon" } }), "syncGrace"),
+        (json!({ "failover": { "syncGrace": 5 } }), "syncGrace"),
+        (json!({ "failover": { "drain": "0s" } }), "1s to 10m"),
+        (json!({ "failover": { "drain": "11m" } }), "1s to 10m"),
+        (json!({ "failover": { "drain": "" } }), "drain"),
+        (json!({ "durability": "Maybe" }), "durability"),
+        (json!({ "durability": "Relaxed", "failover": { "writesWithoutSync": "Never" } }), "durability: Strict"),
+        (json!({ "gateway": { "replicas": 0 } }), "enabled: false"),
+        (json!({ "gateway": { "replicas": 17 } }), "1 to 16"),
+        (json!({ "gateway": { "image": "" } }), "leave it out"),
+        (json!({ "gateway": { "enabled": false, "image": "x:1" } }), "remove one of them"),
+        (json!({ "gateway": { "enabled": "yes" } }), "enabled"),
+        (json!({ "onPromotion": [""] }), "empty statement"),
+        (json!({ "onPromotion": vec!["RETURN 1"; 101] }), "more than 100"),
+        (json!({ "onPromotion": ["SET REPLICATION ROLE TO MAIN"] }), "what the operator does"),
+        (json!({ "onPromotion": ["set replication  role to main"] }), "what the operator does"),
+        (json!({ "onPromotion": ["REGISTER REPLICA r SYNC TO 'x'"] }), "what the operator does"),
+        (json!({ "onPromotion": ["drop replica r"] }), "what the operator does"),
+        (json!({ "onPromotion": ["MATCH (n:__mainstay) DELETE n"] }), "the mark"),
+        (json!({ "onPromotion": "RETURN 1" }), "onPromotion"),
+        (json!({ "hibernated": "true" }), "hibernated"),
+        (json!({ "paused": {} }), "until"),
+        (json!({ "paused": { "until": "tomorrow" } }), "such as 2026-11-16T04:00:00Z"),
+        (json!({ "paused": { "until": "2026-11-16" } }), "such as 2026-11-16T04:00:00Z"),
+        (json!({ "paused": { "until": "2026-11-16T04:00:00" } }), "such as 2026-11-16T04:00:00Z"),
+        (json!({ "hibernated": true, "paused": { "until": "2026-11-16T04:00:00Z" } }), "remove spec.paused"),
+    ];
+    for ours in [
+        "--data-directory=/x",
+        "--data_directory=/x",
+        "--init-file=/x",
+        "--bolt-port=1",
+        "--storage-wal-enabled=false",
+        "--storage-wal-file-flush-every-n-tx=5",
+        "--storage-snapshot-on-exit=true",
+        "--storage-snapshot-interval-sec=0",
+        "--storage-snapshot-interval=1",
+        "--replication-restore-state-on-startup=false",
+        "--data-recovery-on-startup=false",
+        "--storage-mode=ON_DISK_TRANSACTIONAL",
+        "--coordinator-id=1",
+        "--management-port=1",
+    ] {
+        all.push((flag(ours), "remove it"));
+    }
+    all
+}
+
+struct Bench {
+    kubernetes: Kubernetes,
+    api: Api<DynamicObject>,
+}
+
+impl Bench {
+    async fn new() -> Result<Self> {
+        let kubernetes = Kubernetes::new(3);
+        let client = kubernetes.client();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        definitions
+            .create(&PostParams::default(), &MemgraphCluster::crd())
+            .await?;
+        let resource = MemgraphCluster::api_resource();
+        Ok(Self {
+            api: Api::default_namespaced_with(client, &resource),
+            kubernetes,
+        })
+    }
+
+    async fn create(&self, name: &str, spec: &Value) -> Result<DynamicObject, kube::Error> {
+        let object = json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
+            "metadata": { "name": name }, "spec": spec,
+        });
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        self.api.create(&PostParams::default(), &object).await
+    }
+}
+
+fn said(result: Result<DynamicObject, kube::Error>) -> Result<String> {
+    match result {
+        Ok(object) => bail!("accepted: {}", object.data),
+        Err(kube::Error::Api(status)) => Ok(status.message.clone()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[tokio::test]
+async fn bad_manifests_are_refused_with_what_to_write_instead() -> Result<()> {
+    let bench = Bench::new().await?;
+    let all = bad();
+    ensure!(all.len() >= 60, "only {}", all.len());
+    let mut wrong = Vec::new();
+    for (spec, part) in all {
+        match said(bench.create("x", &spec).await) {
+            Ok(message) if message.contains(part) => {}
+            Ok(message) => wrong.push(format!("{spec}: {message}")),
+            Err(error) => {
+                wrong.push(format!("{spec}: {error}"));
+                bench.api.delete("x", &kube::api::DeleteParams::default()).await.ok();
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for name in ["with.a.dot", &"a".repeat(41)] {
+        let message = said(bench.create(name, &json!({})).await)?;
+        ensure!(message.contains("metadata.name"), "{message}");
+    }
+    bench.kubernetes.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_change_later_is_refused_and_what_can_is_not() -> Result<()> {
+    let bench = Bench::new().await?;
+    let made = bench.create("x", &json!({ "storage": { "size": "5Gi" } })).await?;
+    ensure!(made.data.pointer("/spec/replicas") == Some(&json!(3)), "defaults: {}", made.data);
+    let change = |path: &'static str, value: Value| {
+        let mut changed = made.clone();
+        if let Some(field) = changed.data.pointer_mut(path) {
+            *field = value;
+        }
+        changed
+    };
+    let params = PostParams::default();
+    let larger = change("/spec/storage/size", json!("6Gi"));
+    let message = said(bench.api.replace("x", &params, &larger).await)?;
+    ensure!(message.contains("grow the claims"), "{message}");
+    let more = change("/spec/replicas", json!(5));
+    let now = bench.api.replace("x", &params, &more).await?;
+    ensure!(now.name_any() == "x" && now.data.pointer("/spec/replicas") == Some(&json!(5)));
+    let object: MemgraphCluster = serde_json::from_value(serde_json::to_value(&now)?)?;
+    object.spec.parse().context("what is accepted can be followed")?;
+    bench.kubernetes.shutdown().await;
+    Ok(())
+}
