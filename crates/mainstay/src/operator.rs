@@ -70,7 +70,9 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     // One provider only; a second call finds the first one's choice, which is the same.
-    rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .ok();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -112,9 +112,18 @@ mod tests {
 
     #[test]
     fn durations_are_read_and_anything_else_is_refused() {
-        let cases = [("5s", 5_000), ("250ms", 250), ("1m30s", 90_000), ("2h", 7_200_000)];
+        let cases = [
+            ("5s", 5_000),
+            ("250ms", 250),
+            ("1m30s", 90_000),
+            ("2h", 7_200_000),
+        ];
         for (text, millis) in cases {
-            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
+            assert_eq!(
+                parse_duration(text),
+                Some(Duration::from_millis(millis)),
+                "{text}"
+            );
         }
         for bad in ["", "5", "s", "5 s", "-5s", "1.5s", "5d", "99999999999999999999s"] {
             assert_eq!(parse_duration(bad), None, "{bad}");

@@ -1,5 +1,8 @@
 //! What a user declares.
-#![allow(unreachable_pub, reason = "the derive repeats our `pub` on a struct inside a function")]
+#![allow(
+    unreachable_pub,
+    reason = "the derive repeats our `pub` on a struct inside a function"
+)]
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::{CustomResource, KubeSchema};

@@ -31,12 +31,7 @@ impl Asked {
     pub fn read(annotations: &BTreeMap<String, String>) -> Self {
         let mut asked = Self::default();
         if let Some(text) = annotations.get(SWITCHOVER) {
-            asked.switchover = text
-                .trim()
-                .parse()
-                .ok()
-                .map(Ordinal)
-                .filter(|o| o.is_authority());
+            asked.switchover = text.trim().parse().ok().map(Ordinal).filter(|o| o.is_authority());
             asked.note(SWITCHOVER, asked.switchover.is_some());
         }
         if let Some(text) = annotations.get(OVERRIDE) {
@@ -96,8 +91,16 @@ mod tests {
         );
         let process = "3f2a0000000000000000000000000001";
         let approved = read(APPROVE, &format!("2 {process}")).approve_reset.unwrap();
-        assert_eq!((approved.pod, approved.process.to_string().as_str()), (Ordinal(2), process));
-        for (name, bad) in [(SWITCHOVER, "2"), (OVERRIDE, "1"), (OVERRIDE, "7 until 1970-01-01T00:00:01Z"), (APPROVE, "2 x")] {
+        assert_eq!(
+            (approved.pod, approved.process.to_string().as_str()),
+            (Ordinal(2), process)
+        );
+        for (name, bad) in [
+            (SWITCHOVER, "2"),
+            (OVERRIDE, "1"),
+            (OVERRIDE, "7 until 1970-01-01T00:00:01Z"),
+            (APPROVE, "2 x"),
+        ] {
             assert_eq!(read(name, bad).unread, [name], "{bad}");
         }
     }

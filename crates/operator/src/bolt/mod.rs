@@ -2,7 +2,9 @@
 
 pub mod cells;
 
-use bolt::client::{Answer, ClientConfig, ClientError, ClientInput, ClientOutput, ClientSession, QueryResult};
+use bolt::client::{
+    Answer, ClientConfig, ClientError, ClientInput, ClientOutput, ClientSession, QueryResult,
+};
 use bolt::message::{Auth, Run};
 use bolt::time::Moment;
 use std::io;
@@ -51,13 +53,13 @@ impl Connection {
     /// Connects and logs in.
     pub async fn open(address: SocketAddr, dial: &Dial) -> Result<Self, ConnectError> {
         let connected = timeout(dial.patience, TcpStream::connect(address)).await;
-        let stream = connected.map_err(|_| ConnectError::Silent)?.map_err(|error| {
-            match error.kind() {
+        let stream = connected
+            .map_err(|_| ConnectError::Silent)?
+            .map_err(|error| match error.kind() {
                 io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => ConnectError::Refused,
                 io::ErrorKind::TimedOut => ConnectError::Silent,
                 _ => ConnectError::Unreachable(error),
-            }
-        })?;
+            })?;
         // A lost option costs milliseconds, not correctness.
         stream.set_nodelay(true).ok();
         let mut config = ClientConfig::new("mainstay-operator", dial.auth.clone());

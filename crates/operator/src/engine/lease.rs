@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::lease::{
-    Action, Answer, Candidate, EmptyHolder, HolderId, Input, Lease, LeaseTiming, LeaseUid, LeaseVersion,
-    Leadership, Request, ResourceVersion, StoredLease,
+    Action, Answer, Candidate, EmptyHolder, HolderId, Input, Leadership, Lease, LeaseTiming, LeaseUid,
+    LeaseVersion, Request, ResourceVersion, StoredLease,
 };
 use mainstay_core::time::Time;
 use std::time::Duration;
@@ -144,7 +144,10 @@ impl Election {
         if let Some(request) = self.candidate.poll() {
             return Some(self.send(request).await);
         }
-        let wait = self.candidate.next_deadline().map_or(self.timing.retry(), |at| at.since(monotonic()));
+        let wait = self
+            .candidate
+            .next_deadline()
+            .map_or(self.timing.retry(), |at| at.since(monotonic()));
         // Never a busy loop, whatever the deadline says.
         tokio::time::sleep(wait.max(Duration::from_millis(5))).await;
         None
@@ -280,7 +283,11 @@ mod tests {
                 lease: lease.clone()
             }
         );
-        assert_eq!(stored(&object("x", &lease, None)), None, "a lease without a version was never stored");
+        assert_eq!(
+            stored(&object("x", &lease, None)),
+            None,
+            "a lease without a version was never stored"
+        );
     }
 
     #[test]

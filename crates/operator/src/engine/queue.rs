@@ -167,7 +167,13 @@ mod tests {
     #[test]
     fn failover_checks_come_first_and_a_key_waits_once() {
         let mut q = queues(50, 100);
-        for (key, urgency) in [(1, Reconcile), (2, Reconcile), (1, Reconcile), (2, Failover), (3, Failover)] {
+        for (key, urgency) in [
+            (1, Reconcile),
+            (2, Reconcile),
+            (1, Reconcile),
+            (2, Failover),
+            (3, Failover),
+        ] {
             q.push(key, urgency);
         }
         assert_eq!(

@@ -148,12 +148,7 @@ impl Turns {
     }
 
     /// Runs turns while this operator leads, until told to stop. Nothing is under way when it returns.
-    pub async fn run(
-        &self,
-        make: impl Fn(&Key) -> Keeper,
-        mut permit: Permit,
-        stop: CancellationToken,
-    ) {
+    pub async fn run(&self, make: impl Fn(&Key) -> Keeper, mut permit: Permit, stop: CancellationToken) {
         let mut idle: BTreeMap<Key, Keeper> = BTreeMap::new();
         let mut running: JoinSet<Ended> = JoinSet::new();
         loop {

@@ -83,7 +83,11 @@ impl Board {
     /// All clusters as JSON.
     pub fn clusters(&self) -> Value {
         let state = self.state();
-        let all: Vec<Value> = state.clusters.iter().map(|(key, shown)| cluster(key, shown)).collect();
+        let all: Vec<Value> = state
+            .clusters
+            .iter()
+            .map(|(key, shown)| cluster(key, shown))
+            .collect();
         json!({ "clusters": all })
     }
 
@@ -109,12 +113,42 @@ impl Board {
         };
         let one = |value: u64| vec![(String::new(), value)];
         let of = |value: usize| u64::try_from(value).unwrap_or(u64::MAX);
-        metric("memgraph_controller_is_leader", "gauge", "Whether this operator leads.", &one(u64::from(leads)));
-        metric("memgraph_controller_reconciliations_total", "counter", "Turns.", &one(state.turns + state.failed));
-        metric("memgraph_controller_reconciliations_successful_total", "counter", "Turns that looked and decided.", &one(state.turns));
-        metric("memgraph_controller_reconciliations_failed_total", "counter", "Turns that came to nothing.", &one(state.failed));
-        metric("mainstay_plans_refused_total", "counter", "Plans that would have broken an invariant.", &one(state.refused_plans));
-        metric("mainstay_unfenced_promotions_total", "counter", "Promotions without a fence, as policy allowed.", &one(state.unfenced));
+        metric(
+            "memgraph_controller_is_leader",
+            "gauge",
+            "Whether this operator leads.",
+            &one(u64::from(leads)),
+        );
+        metric(
+            "memgraph_controller_reconciliations_total",
+            "counter",
+            "Turns.",
+            &one(state.turns + state.failed),
+        );
+        metric(
+            "memgraph_controller_reconciliations_successful_total",
+            "counter",
+            "Turns that looked and decided.",
+            &one(state.turns),
+        );
+        metric(
+            "memgraph_controller_reconciliations_failed_total",
+            "counter",
+            "Turns that came to nothing.",
+            &one(state.failed),
+        );
+        metric(
+            "mainstay_plans_refused_total",
+            "counter",
+            "Plans that would have broken an invariant.",
+            &one(state.refused_plans),
+        );
+        metric(
+            "mainstay_unfenced_promotions_total",
+            "counter",
+            "Promotions without a fence, as policy allowed.",
+            &one(state.unfenced),
+        );
         let Depth {
             failover,
             reconcile,
@@ -127,28 +161,68 @@ impl Board {
             (r#"{queue="reconcile"}"#.to_owned(), of(reconcile)),
             (r#"{queue="aside"}"#.to_owned(), of(aside)),
         ];
-        metric("mainstay_queue_depth", "gauge", "Clusters that wait for a turn.", &queues);
-        metric("mainstay_turns_running", "gauge", "Turns under way.", &one(of(running)));
-        metric("mainstay_queue_overflows_total", "counter", "How often a queue was full; nothing is lost by it.", &one(overflows));
+        metric(
+            "mainstay_queue_depth",
+            "gauge",
+            "Clusters that wait for a turn.",
+            &queues,
+        );
+        metric(
+            "mainstay_turns_running",
+            "gauge",
+            "Turns under way.",
+            &one(of(running)),
+        );
+        metric(
+            "mainstay_queue_overflows_total",
+            "counter",
+            "How often a queue was full; nothing is lost by it.",
+            &one(overflows),
+        );
         let labelled = |value: &dyn Fn(&Shown) -> u64| -> Vec<(String, u64)> {
             let pairs = state.clusters.iter();
             pairs
                 .map(|(Key { namespace, name }, shown)| {
-                    (format!("{{namespace=\"{namespace}\",cluster=\"{name}\"}}"), value(shown))
+                    (
+                        format!("{{namespace=\"{namespace}\",cluster=\"{name}\"}}"),
+                        value(shown),
+                    )
                 })
                 .collect()
         };
-        metric("memgraph_cluster_main_changes_total", "counter", "Terms begun.", &labelled(&|s| s.main_changes));
-        metric("memgraph_cluster_pods_total", "gauge", "Pods seen.", &labelled(&|s| of(pods(s, |_| true))));
-        metric("memgraph_cluster_pods_healthy", "gauge", "Pods that answer.", &labelled(&|s| of(pods(s, |c| matches!(c, Contact::Answered(_))))));
-        metric("memgraph_cluster_sync_replica_healthy", "gauge", "Whether the cluster is protected.", &labelled(&|s| u64::from(protected(s))));
+        metric(
+            "memgraph_cluster_main_changes_total",
+            "counter",
+            "Terms begun.",
+            &labelled(&|s| s.main_changes),
+        );
+        metric(
+            "memgraph_cluster_pods_total",
+            "gauge",
+            "Pods seen.",
+            &labelled(&|s| of(pods(s, |_| true))),
+        );
+        metric(
+            "memgraph_cluster_pods_healthy",
+            "gauge",
+            "Pods that answer.",
+            &labelled(&|s| of(pods(s, |c| matches!(c, Contact::Answered(_))))),
+        );
+        metric(
+            "memgraph_cluster_sync_replica_healthy",
+            "gauge",
+            "Whether the cluster is protected.",
+            &labelled(&|s| u64::from(protected(s))),
+        );
         text
     }
 }
 
 fn pods(shown: &Shown, which: impl Fn(&Contact) -> bool) -> usize {
     let observed = shown.told.as_ref().and_then(|told| told.observed.as_ref());
-    observed.map_or(0, |seen| seen.pods.iter().filter(|pod| which(&pod.contact)).count())
+    observed.map_or(0, |seen| {
+        seen.pods.iter().filter(|pod| which(&pod.contact)).count()
+    })
 }
 
 fn protected(shown: &Shown) -> bool {

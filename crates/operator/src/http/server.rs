@@ -118,7 +118,10 @@ impl Served {
         if self.turns.is_synced() {
             text(StatusCode::OK, "ok\n".to_owned())
         } else {
-            text(StatusCode::SERVICE_UNAVAILABLE, "the clusters are not listed yet\n".to_owned())
+            text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the clusters are not listed yet\n".to_owned(),
+            )
         }
     }
 }

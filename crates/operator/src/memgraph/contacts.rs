@@ -54,10 +54,7 @@ impl PodMemory {
         self.missed = Some((miss, times, since));
         match miss {
             Miss::Refused => Contact::Refused { times, since },
-            Miss::Silent => Contact::Silent {
-                probes: times,
-                since,
-            },
+            Miss::Silent => Contact::Silent { probes: times, since },
             Miss::Useless => Contact::Unknown,
         }
     }
@@ -116,7 +113,8 @@ impl Statuses {
         if self.0.len() > 256 {
             self.0.clear();
         }
-        self.0.retain(|(by, name), _| *by != main || listed.contains(name));
+        self.0
+            .retain(|(by, name), _| *by != main || listed.contains(name));
     }
 }
 

@@ -52,7 +52,9 @@ pub async fn role(connection: &mut Connection, patience: Duration) -> Result<(Ro
     let run = result
         .summary
         .run_id()
-        .ok_or(AskError::Form("the summary has no run_id: Memgraph 3.6 or later is needed"))?
+        .ok_or(AskError::Form(
+            "the summary has no run_id: Memgraph 3.6 or later is needed",
+        ))?
         .to_owned();
     let role = match first_text(&result) {
         Some("main") => Role::Main,
@@ -78,7 +80,9 @@ pub async fn replicas(
     for row in rows(&result) {
         match Replica::read(prefix, &columns, &row) {
             Ok(replica) => found.push(replica),
-            Err(RowError::Name(error)) => tracing::warn!(%error, "a registration that is not ours is left alone"),
+            Err(RowError::Name(error)) => {
+                tracing::warn!(%error, "a registration that is not ours is left alone")
+            }
             Err(error) => return Err(error.into()),
         }
     }

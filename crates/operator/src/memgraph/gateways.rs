@@ -73,7 +73,8 @@ impl Answers {
 
     /// Forgets those that are not registered any more: one that registers again under the name is another.
     pub fn keep(&mut self, registered: &[Registered]) {
-        self.0.retain(|lease, _| registered.iter().any(|r| r.lease == *lease));
+        self.0
+            .retain(|lease, _| registered.iter().any(|r| r.lease == *lease));
     }
 
     /// What the decisions take.

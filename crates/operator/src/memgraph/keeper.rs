@@ -101,7 +101,8 @@ impl Keeper {
     /// One turn. An error is reported in the status too, if there is one to write.
     pub async fn turn(&mut self, permit: &Permit) -> Result<Turned, TurnError> {
         let api: Api<MemgraphCluster> = Api::namespaced(self.client.clone(), &self.namespace);
-        let object = optional(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
+        let object =
+            optional(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
         let Some(object) = object.filter(|o| o.metadata.deletion_timestamp.is_none()) else {
             return Ok(Turned {
                 again: self.settings.interval * 10,
@@ -263,7 +264,9 @@ impl Keeper {
             .map_err(|error| wrong(error.to_string()))?;
         let data = secret.data.unwrap_or_default();
         let text = |key: &String| {
-            let bytes = data.get(key).ok_or_else(|| wrong(format!("it has no key `{key}`")))?;
+            let bytes = data
+                .get(key)
+                .ok_or_else(|| wrong(format!("it has no key `{key}`")))?;
             String::from_utf8(bytes.0.clone()).map_err(|_| wrong(format!("`{key}` is not text")))
         };
         Ok(Auth::basic(text(username_key)?, text(password_key)?))
@@ -278,7 +281,12 @@ impl Keeper {
         } = *self.settings;
         let busy = !told.acted.taken.is_empty()
             || self.remembered.processes.unsettled()
-            || self.remembered.contacts.pods.values().any(super::contacts::PodMemory::is_missing);
+            || self
+                .remembered
+                .contacts
+                .pods
+                .values()
+                .any(super::contacts::PodMemory::is_missing);
         let wait = if busy { busy_interval } else { interval };
         let until = told.plan.wake.map(|wake| wake.since(wall()));
         until.map_or(wait, |until| until.clamp(busy_interval, wait))
@@ -293,4 +301,80 @@ fn drained(record: Option<&Record>, seen: &Observed) -> Option<Ordinal> {
     let leaving = seen.object(main.pod).is_some_and(|o| o.terminating);
     let serves = seen.answer(main.pod).is_some_and(|a| a.role == Role::Main);
     main.pod.partner().filter(|_| leaving && serves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_core::memgraph::ids::{DatabaseId, PodUid, ProcessId, VolumeId};
+    use mainstay_core::memgraph::observed::{Answer, Contact, Pod, PodObject};
+    use mainstay_core::memgraph::record::{Candidate, Main, Writes};
+    use mainstay_core::memgraph::spec::Spec;
+    use mainstay_core::time::Time;
+
+    fn seen(terminating: bool, role: Role) -> Observed {
+        let object = PodObject {
+            uid: PodUid(1),
+            running: Some(ProcessId(1)),
+            ended: None,
+            volume: None,
+            terminating,
+            ready: true,
+            addressed: true,
+            start_fence: true,
+        };
+        let answer = Answer {
+            at: Time(1),
+            process: ProcessId(1),
+            role,
+            data: None,
+            replicas: None,
+        };
+        Observed {
+            read_at: Time(1),
+            turn: 1,
+            spec: Spec::default(),
+            pods: vec![Pod {
+                ordinal: Ordinal(0),
+                object: Some(object),
+                contact: Contact::Answered(answer),
+                replication_port_open: None,
+                refusal: None,
+            }],
+            gateways: vec![],
+            wishes: Wishes::default(),
+            memory: Memory::default(),
+        }
+    }
+
+    #[test]
+    fn a_main_that_is_drained_is_moved_while_it_answers() {
+        let candidate = Candidate {
+            pod: Ordinal(0),
+            process: ProcessId(1),
+            volume: VolumeId(1),
+            peers: vec![],
+            suspect: false,
+            forced: None,
+        };
+        let main = Main {
+            pod: Ordinal(0),
+            process: ProcessId(1),
+            volume: VolumeId(1),
+            database: DatabaseId(1),
+            term: Term(1),
+            epoch: Term(1),
+            peers: vec![],
+            suspect: false,
+            history_from: Term(0),
+            rebuilt: false,
+        };
+        let begun = Record::initialising(Term(1), candidate, Time(1));
+        let serving = begun.serving(main, Writes::Open, Time(1));
+        assert_eq!(drained(Some(&serving), &seen(true, Role::Main)), Some(Ordinal(1)));
+        assert_eq!(drained(Some(&serving), &seen(false, Role::Main)), None);
+        assert_eq!(drained(Some(&serving), &seen(true, Role::Replica)), None);
+        assert_eq!(drained(Some(&begun), &seen(true, Role::Main)), None);
+        assert_eq!(drained(None, &seen(true, Role::Main)), None);
+    }
 }

@@ -142,7 +142,13 @@ pub async fn look_at_pods(
         let contact = match probed {
             Probed::Missed(miss) => memory.missed(miss, at),
             Probed::Said(said) => {
-                match processes.identify(seen.ordinal, &said.run, seen.object.running, read, cluster.settings.settle) {
+                match processes.identify(
+                    seen.ordinal,
+                    &said.run,
+                    seen.object.running,
+                    read,
+                    cluster.settings.settle,
+                ) {
                     None => memory.missed(Miss::Useless, at),
                     Some(process) => {
                         memory.answered();

@@ -59,10 +59,7 @@ impl Workload {
             .collect::<Result<_, CallError>>()?;
         let mut pods: Vec<Seen> = read.into_iter().flatten().collect();
         pods.sort_by_key(|pod| pod.ordinal);
-        Ok(Self {
-            set: Some(set),
-            pods,
-        })
+        Ok(Self { set: Some(set), pods })
     }
 
     /// The pod of this ordinal.
@@ -149,13 +146,7 @@ fn running(container: &ContainerStatus) -> Option<ProcessId> {
 /// The container that ended last: this one, if it does not run, or the one before.
 fn ended(container: &ContainerStatus) -> Option<ProcessId> {
     let of = |state: Option<&k8s_openapi::api::core::v1::ContainerState>| {
-        state?
-            .terminated
-            .as_ref()?
-            .container_id
-            .as_deref()?
-            .parse()
-            .ok()
+        state?.terminated.as_ref()?.container_id.as_deref()?.parse().ok()
     };
     of(container.state.as_ref()).or_else(|| of(container.last_state.as_ref()))
 }

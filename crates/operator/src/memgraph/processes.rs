@@ -136,7 +136,10 @@ mod tests {
 
     fn knowing(run: &str, process: ProcessId) -> Processes {
         let mut processes = Processes::default();
-        assert_eq!(processes.identify(POD, run, Some(process), Instant::now(), SETTLE), None);
+        assert_eq!(
+            processes.identify(POD, run, Some(process), Instant::now(), SETTLE),
+            None
+        );
         assert_eq!(
             processes.identify(POD, run, Some(process), later(3), SETTLE),
             Some(process)
@@ -147,9 +150,16 @@ mod tests {
     #[test]
     fn a_pair_is_believed_when_the_object_still_shows_it_some_time_after_the_answer() {
         let mut processes = Processes::default();
-        assert_eq!(processes.identify(POD, "r", Some(X), Instant::now(), SETTLE), None);
+        assert_eq!(
+            processes.identify(POD, "r", Some(X), Instant::now(), SETTLE),
+            None
+        );
         assert!(processes.unsettled());
-        assert_eq!(processes.identify(POD, "r", Some(X), later(1), SETTLE), None, "too soon");
+        assert_eq!(
+            processes.identify(POD, "r", Some(X), later(1), SETTLE),
+            None,
+            "too soon"
+        );
         assert_eq!(processes.identify(POD, "r", Some(X), later(3), SETTLE), Some(X));
         assert_eq!(
             processes.identify(POD, "r", None, Instant::now(), SETTLE),
@@ -165,7 +175,10 @@ mod tests {
             let lagging = processes.identify(POD, "new", Some(X), later(seconds), SETTLE);
             assert_eq!(lagging, None, "the object lags");
         }
-        assert_eq!(processes.identify(POD, "new", Some(Y), Instant::now(), SETTLE), None);
+        assert_eq!(
+            processes.identify(POD, "new", Some(Y), Instant::now(), SETTLE),
+            None
+        );
         assert_eq!(processes.identify(POD, "new", Some(Y), later(3), SETTLE), Some(Y));
         assert_eq!(processes.by_run("old"), Some(X));
     }
@@ -173,7 +186,10 @@ mod tests {
     #[test]
     fn a_run_that_changes_before_it_is_believed_begins_anew() {
         let mut processes = Processes::default();
-        assert_eq!(processes.identify(POD, "a", Some(X), Instant::now(), SETTLE), None);
+        assert_eq!(
+            processes.identify(POD, "a", Some(X), Instant::now(), SETTLE),
+            None
+        );
         assert_eq!(
             processes.identify(POD, "b", Some(X), later(3), SETTLE),
             None,

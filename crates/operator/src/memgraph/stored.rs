@@ -53,7 +53,9 @@ impl Stored {
         let (document, warning) = match parsed {
             None => (None, None),
             Some(Parsed::SeedOnly { index }) => {
-                let text = format!("`{TARGET_MAIN_INDEX}` of memgraph-controller names {index}: a hint, not a record");
+                let text = format!(
+                    "`{TARGET_MAIN_INDEX}` of memgraph-controller names {index}: a hint, not a record"
+                );
                 (None, Some(text))
             }
             Some(Parsed::Full { document, warning }) => {

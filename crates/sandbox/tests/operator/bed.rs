@@ -192,8 +192,10 @@ impl Bed {
     }
 
     pub(crate) async fn until_protected(&self) -> Result<Record> {
-        self.until("serving and protected", |r| r.state == State::Serving && r.sync.is_some())
-            .await
+        self.until("serving and protected", |r| {
+            r.state == State::Serving && r.sync.is_some()
+        })
+        .await
     }
 
     pub(crate) fn party(pod: u8) -> Party {
@@ -223,7 +225,9 @@ impl Bed {
         match bolt.query(&query).await? {
             Outcome::Done(table) => {
                 let first = table.rows.first().and_then(|row| row.first());
-                first.and_then(bolt::packstream::Value::as_int).context("no number")
+                first
+                    .and_then(bolt::packstream::Value::as_int)
+                    .context("no number")
             }
             Outcome::Refused { failure, .. } => bail!("{failure}"),
         }

@@ -106,7 +106,12 @@ async fn answers_of_the_api_that_are_lost_delay_and_break_nothing() -> Result<()
     bed.create(2).await?;
     let faults = bed.kubernetes.faults();
     // Done, and not answered: every third write of the record, of an object or of the lease.
-    for (path, times) in [("topology", 3), ("statefulsets", 2), ("leases", 3), ("memgraphclusters", 3)] {
+    for (path, times) in [
+        ("topology", 3),
+        ("statefulsets", 2),
+        ("leases", 3),
+        ("memgraphclusters", 3),
+    ] {
         for method in [Method::Post, Method::Put, Method::Patch] {
             faults.inject(Fault::LoseAnswer, On::path(path).method(method).times(times));
         }

@@ -22,7 +22,10 @@ fn bad() -> Vec<(Value, &'static str)> {
         (json!({ "image": "" }), "spec.image"),
         (json!({ "image": "memgraph/memgraph" }), "tag or a digest"),
         (json!({ "image": "registry:5000/memgraph" }), "tag or a digest"),
-        (json!({ "image": "memgraph/memgraph:latest" }), "must not be `latest`"),
+        (
+            json!({ "image": "memgraph/memgraph:latest" }),
+            "must not be `latest`",
+        ),
         (json!({ "image": "memgraph memgraph:3.12.0" }), "blanks"),
         (json!({ "image": 3 }), "image"),
         (flag("log-level=WARNING"), "begins with `--`"),
@@ -38,10 +41,22 @@ fn bad() -> Vec<(Value, &'static str)> {
         (json!({ "storage": "10Gi" }), "storage"),
         (json!({ "credentials": {} }), "secretName"),
         (json!({ "credentials": { "secretName": "" } }), "name a Secret"),
-        (json!({ "credentials": { "secretName": "s", "usernameKey": "" } }), "`username`"),
-        (json!({ "credentials": { "secretName": "s", "passwordKey": "" } }), "`password`"),
-        (json!({ "failover": { "writesWithoutSync": "Sometimes" } }), "writesWithoutSync"),
-        (json!({ "failover": { "writesWithoutSync": "always" } }), "writesWithoutSync"),
+        (
+            json!({ "credentials": { "secretName": "s", "usernameKey": "" } }),
+            "`username`",
+        ),
+        (
+            json!({ "credentials": { "secretName": "s", "passwordKey": "" } }),
+            "`password`",
+        ),
+        (
+            json!({ "failover": { "writesWithoutSync": "Sometimes" } }),
+            "writesWithoutSync",
+        ),
+        (
+            json!({ "failover": { "writesWithoutSync": "always" } }),
+            "writesWithoutSync",
+        ),
         (json!({ "failover": { "fenceTimeout": "Never" } }), "fenceTimeout"),
         (json!({ "failover": { "silentProbes": 0 } }), "2 to 60"),
         (json!({ "failover": { "silentProbes": 1 } }), "2 to 60"),
@@ -55,26 +70,59 @@ fn bad() -> Vec<(Value, &'static str)> {
         (json!({ "failover": { "drain": "11m" } }), "1s to 10m"),
         (json!({ "failover": { "drain": "" } }), "drain"),
         (json!({ "durability": "Maybe" }), "durability"),
-        (json!({ "durability": "Relaxed", "failover": { "writesWithoutSync": "Never" } }), "durability: Strict"),
+        (
+            json!({ "durability": "Relaxed", "failover": { "writesWithoutSync": "Never" } }),
+            "durability: Strict",
+        ),
         (json!({ "gateway": { "replicas": 0 } }), "enabled: false"),
         (json!({ "gateway": { "replicas": 17 } }), "1 to 16"),
         (json!({ "gateway": { "image": "" } }), "leave it out"),
-        (json!({ "gateway": { "enabled": false, "image": "x:1" } }), "remove one of them"),
+        (
+            json!({ "gateway": { "enabled": false, "image": "x:1" } }),
+            "remove one of them",
+        ),
         (json!({ "gateway": { "enabled": "yes" } }), "enabled"),
         (json!({ "onPromotion": [""] }), "empty statement"),
         (json!({ "onPromotion": vec!["RETURN 1"; 101] }), "more than 100"),
-        (json!({ "onPromotion": ["SET REPLICATION ROLE TO MAIN"] }), "what the operator does"),
-        (json!({ "onPromotion": ["set replication  role to main"] }), "what the operator does"),
-        (json!({ "onPromotion": ["REGISTER REPLICA r SYNC TO 'x'"] }), "what the operator does"),
-        (json!({ "onPromotion": ["drop replica r"] }), "what the operator does"),
-        (json!({ "onPromotion": ["MATCH (n:__mainstay) DELETE n"] }), "the mark"),
+        (
+            json!({ "onPromotion": ["SET REPLICATION ROLE TO MAIN"] }),
+            "what the operator does",
+        ),
+        (
+            json!({ "onPromotion": ["set replication  role to main"] }),
+            "what the operator does",
+        ),
+        (
+            json!({ "onPromotion": ["REGISTER REPLICA r SYNC TO 'x'"] }),
+            "what the operator does",
+        ),
+        (
+            json!({ "onPromotion": ["drop replica r"] }),
+            "what the operator does",
+        ),
+        (
+            json!({ "onPromotion": ["MATCH (n:__mainstay) DELETE n"] }),
+            "the mark",
+        ),
         (json!({ "onPromotion": "RETURN 1" }), "onPromotion"),
         (json!({ "hibernated": "true" }), "hibernated"),
         (json!({ "paused": {} }), "until"),
-        (json!({ "paused": { "until": "tomorrow" } }), "such as 2026-11-16T04:00:00Z"),
-        (json!({ "paused": { "until": "2026-11-16" } }), "such as 2026-11-16T04:00:00Z"),
-        (json!({ "paused": { "until": "2026-11-16T04:00:00" } }), "such as 2026-11-16T04:00:00Z"),
-        (json!({ "hibernated": true, "paused": { "until": "2026-11-16T04:00:00Z" } }), "remove spec.paused"),
+        (
+            json!({ "paused": { "until": "tomorrow" } }),
+            "such as 2026-11-16T04:00:00Z",
+        ),
+        (
+            json!({ "paused": { "until": "2026-11-16" } }),
+            "such as 2026-11-16T04:00:00Z",
+        ),
+        (
+            json!({ "paused": { "until": "2026-11-16T04:00:00" } }),
+            "such as 2026-11-16T04:00:00Z",
+        ),
+        (
+            json!({ "hibernated": true, "paused": { "until": "2026-11-16T04:00:00Z" } }),
+            "remove spec.paused",
+        ),
     ];
     for ours in [
         "--data-directory=/x",
@@ -147,7 +195,11 @@ async fn bad_manifests_are_refused_with_what_to_write_instead() -> Result<()> {
             Ok(message) => wrong.push(format!("{spec}: {message}")),
             Err(error) => {
                 wrong.push(format!("{spec}: {error}"));
-                bench.api.delete("x", &kube::api::DeleteParams::default()).await.ok();
+                bench
+                    .api
+                    .delete("x", &kube::api::DeleteParams::default())
+                    .await
+                    .ok();
             }
         }
     }
@@ -163,8 +215,14 @@ async fn bad_manifests_are_refused_with_what_to_write_instead() -> Result<()> {
 #[tokio::test]
 async fn what_cannot_change_later_is_refused_and_what_can_is_not() -> Result<()> {
     let bench = Bench::new().await?;
-    let made = bench.create("x", &json!({ "storage": { "size": "5Gi" } })).await?;
-    ensure!(made.data.pointer("/spec/replicas") == Some(&json!(3)), "defaults: {}", made.data);
+    let made = bench
+        .create("x", &json!({ "storage": { "size": "5Gi" } }))
+        .await?;
+    ensure!(
+        made.data.pointer("/spec/replicas") == Some(&json!(3)),
+        "defaults: {}",
+        made.data
+    );
     let change = |path: &'static str, value: Value| {
         let mut changed = made.clone();
         if let Some(field) = changed.data.pointer_mut(path) {

@@ -83,7 +83,9 @@ impl Actor<'_> {
             None => Run::new(
                 "MERGE (m:__mainstay) ON CREATE SET m.term = $new, m.proof = 0 RETURN m.term AS term",
             ),
-            Some(Ok(old)) if old == new => Run::new("MATCH (m:__mainstay {term: $new}) RETURN m.term AS term"),
+            Some(Ok(old)) if old == new => {
+                Run::new("MATCH (m:__mainstay {term: $new}) RETURN m.term AS term")
+            }
             Some(Ok(old)) => {
                 Run::new("MATCH (m:__mainstay {term: $old}) SET m.term = $new RETURN m.term AS term")
                     .with("old", old)
@@ -129,10 +131,7 @@ impl Actor<'_> {
             Err(outcome) => return outcome,
         };
         for statement in self.statements {
-            if let Err(error) = connection
-                .query(statement, self.cluster.settings.command)
-                .await
-            {
+            if let Err(error) = connection.query(statement, self.cluster.settings.command).await {
                 tracing::warn!(pod = %on.pod, %statement, %error, "an onPromotion statement failed");
                 return match verdict(Command::Other, &error) {
                     Verdict::Is(outcome) => outcome,

@@ -120,9 +120,11 @@ impl Actor<'_> {
     fn needs(&self, step: &Step) -> Duration {
         let settings = &self.cluster.settings;
         match step {
-            Step::CreateRecord(_) | Step::WriteRecord(_) | Step::Scale(_) | Step::DeletePod { .. } | Step::EndProcess { .. } => {
-                settings.call
-            }
+            Step::CreateRecord(_)
+            | Step::WriteRecord(_)
+            | Step::Scale(_)
+            | Step::DeletePod { .. }
+            | Step::EndProcess { .. } => settings.call,
             Step::PushRecord(_) => settings.poll * 10,
             Step::AwaitFence { .. } | Step::AwaitGateways(..) => settings.probe + settings.call,
             Step::Demote(_)

@@ -187,12 +187,24 @@ mod tests {
 
     #[test]
     fn the_marker_says_what_the_seeds_say_and_which_request_it_is() {
-        let text = marker("memgraph-ha-2", Some("memgraph-ha-0".to_owned()), ResetId(9), Term(4));
+        let text = marker(
+            "memgraph-ha-2",
+            Some("memgraph-ha-0".to_owned()),
+            ResetId(9),
+            Term(4),
+        );
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["reason"], "diverged_data");
         assert_eq!(read["requested_by"], "memgraph-controller");
         assert_eq!(read["original_main"], "memgraph-ha-0");
         assert_eq!(read["replica_name"], "memgraph_ha_2");
-        assert_eq!((read["error_code"].as_u64(), read["id"].as_u64(), read["term"].as_u64()), (Some(3), Some(9), Some(4)));
+        assert_eq!(
+            (
+                read["error_code"].as_u64(),
+                read["id"].as_u64(),
+                read["term"].as_u64()
+            ),
+            (Some(3), Some(9), Some(4))
+        );
     }
 }

@@ -69,8 +69,16 @@ mod tests {
         let refused = Verdict::Is(Outcome::Refused);
         let table = [
             (Demote, "Couldn't set role to replica!", Verdict::IfReplica),
-            (Demote, "Multiple concurrent system queries are not supported.", refused),
-            (Demote, "Can't set role manually on instance with coordinator server port.", refused),
+            (
+                Demote,
+                "Multiple concurrent system queries are not supported.",
+                refused,
+            ),
+            (
+                Demote,
+                "Can't set role manually on instance with coordinator server port.",
+                refused,
+            ),
             (Other, "Couldn't set replication role to main!", refused),
             (Other, "Failed to unregister the replica memgraph_ha_1.", refused),
             (
@@ -83,13 +91,41 @@ mod tests {
                 "At least one STRICT_SYNC replica has not confirmed committing last transaction. Transaction will be aborted on all instances.",
                 refused,
             ),
-            (Other, "Cannot commit because instance is not main anymore.", refused),
-            (Register, "Couldn't register replica memgraph_ha_1. Error: 1", refused),
-            (Register, "Couldn't register replica memgraph_ha_1. Error: 2", refused),
-            (Register, "Couldn't register replica memgraph_ha_1. Error: 3", Verdict::IfListed { code: 3 }),
-            (Register, "Couldn't register replica memgraph_ha_1. Error: 4", refused),
-            (Register, "Couldn't register replica memgraph_ha_1. Error: 5", Verdict::IfListed { code: 5 }),
-            (Register, "Couldn't register replica memgraph_ha_1. Error: 6", refused),
+            (
+                Other,
+                "Cannot commit because instance is not main anymore.",
+                refused,
+            ),
+            (
+                Register,
+                "Couldn't register replica memgraph_ha_1. Error: 1",
+                refused,
+            ),
+            (
+                Register,
+                "Couldn't register replica memgraph_ha_1. Error: 2",
+                refused,
+            ),
+            (
+                Register,
+                "Couldn't register replica memgraph_ha_1. Error: 3",
+                Verdict::IfListed { code: 3 },
+            ),
+            (
+                Register,
+                "Couldn't register replica memgraph_ha_1. Error: 4",
+                refused,
+            ),
+            (
+                Register,
+                "Couldn't register replica memgraph_ha_1. Error: 5",
+                Verdict::IfListed { code: 5 },
+            ),
+            (
+                Register,
+                "Couldn't register replica memgraph_ha_1. Error: 6",
+                refused,
+            ),
             (Register, "Replica can't register another replica!", refused),
             (Register, "Invalid socket address.", refused),
         ];

@@ -60,8 +60,7 @@ impl Actor<'_> {
         seen.turn = draw();
         if pods && let Ok(workload) = Workload::read(self.cluster).await {
             let spec = seen.spec;
-            seen.pods =
-                look_at_pods(self.cluster, &workload, spec, self.remembered, read, Depth::Role).await;
+            seen.pods = look_at_pods(self.cluster, &workload, spec, self.remembered, read, Depth::Role).await;
         }
         seen.gateways = self
             .remembered

@@ -164,6 +164,9 @@ mod tests {
             ..Told::default()
         };
         let said = worth_saying(&failed);
-        assert_eq!((said.len(), said[0].warning, said[0].message.as_str()), (1, true, "no"));
+        assert_eq!(
+            (said.len(), said[0].warning, said[0].message.as_str()),
+            (1, true, "no")
+        );
     }
 }

@@ -85,7 +85,13 @@ pub fn phases(told: &Told) -> Option<(u64, Phases)> {
         (!times.is_empty()).then(|| times.iter().sum())
     };
     let record: Option<Duration> = of(Phase::Record);
-    let evidence = told.plan.reasons.iter().flat_map(|r| &r.evidence).map(|e| e.at).min();
+    let evidence = told
+        .plan
+        .reasons
+        .iter()
+        .flat_map(|r| &r.evidence)
+        .map(|e| e.at)
+        .min();
     let acted: Duration = told.acted.taken.iter().map(|taken| taken.took).sum();
     let before = evidence.map_or(Duration::ZERO, |at| told.at.since(at).saturating_sub(acted));
     let phases = Phases {
@@ -188,10 +194,7 @@ impl Reporter {
             quiet.lag = None;
             quiet
         };
-        let slow = self
-            .written
-            .as_ref()
-            .is_some_and(|(_, at)| at.elapsed() < SLOW);
+        let slow = self.written.as_ref().is_some_and(|(_, at)| at.elapsed() < SLOW);
         loud(before) != loud(next) || !slow
     }
 }

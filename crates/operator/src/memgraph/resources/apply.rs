@@ -210,8 +210,18 @@ fn carry_over(kind: &str, mut object: Value, found: &DynamicObject) -> Value {
                 set(&mut object, "/spec", "replicas", Some(json!(0)));
             }
             // Cannot be changed.
-            set(&mut object, "/spec", "volumeClaimTemplates", keep("/spec/volumeClaimTemplates"));
-            set(&mut object, "/spec", "podManagementPolicy", keep("/spec/podManagementPolicy"));
+            set(
+                &mut object,
+                "/spec",
+                "volumeClaimTemplates",
+                keep("/spec/volumeClaimTemplates"),
+            );
+            set(
+                &mut object,
+                "/spec",
+                "podManagementPolicy",
+                keep("/spec/podManagementPolicy"),
+            );
         }
         "Service" => {
             for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
@@ -226,5 +236,44 @@ fn carry_over(kind: &str, mut object: Value, found: &DynamicObject) -> Value {
 fn set(object: &mut Value, at: &str, field: &str, value: Option<Value>) {
     if let (Some(Value::Object(map)), Some(value)) = (object.pointer_mut(at), value) {
         map.insert(field.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(annotations: Value, replicas: i64) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": { "name": "x", "resourceVersion": "7", "annotations": annotations },
+            "spec": { "replicas": replicas, "volumeClaimTemplates": ["as they are"] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_what_we_made_from_something_else_is_written() {
+        assert!(!needs_writing(&found(json!({}), 3), "now"), "adopted as it is");
+        assert!(!needs_writing(&found(json!({ APPLIED: "now" }), 3), "now"));
+        assert!(needs_writing(&found(json!({ APPLIED: "before" }), 3), "now"));
+    }
+
+    #[test]
+    fn a_change_does_not_wake_a_cluster_and_keeps_what_cannot_change() {
+        let wanted = || json!({ "metadata": {}, "spec": { "replicas": 5, "volumeClaimTemplates": ["new"] } });
+        let asleep = carry_over("StatefulSet", wanted(), &found(json!({}), 0));
+        assert_eq!(asleep["spec"]["replicas"], 0);
+        assert_eq!(asleep["spec"]["volumeClaimTemplates"], json!(["as they are"]));
+        assert_eq!(asleep["metadata"]["resourceVersion"], "7");
+        let awake = carry_over("StatefulSet", wanted(), &found(json!({}), 3));
+        assert_eq!(awake["spec"]["replicas"], 5);
+    }
+
+    #[test]
+    fn a_fingerprint_is_of_the_content() {
+        let (a, b) = (json!({ "x": 1 }), json!({ "x": 2 }));
+        assert_eq!(fingerprint(&a), fingerprint(&a.clone()));
+        assert_ne!(fingerprint(&a), fingerprint(&b));
     }
 }

@@ -51,7 +51,14 @@ pub fn objects(cluster: &MemgraphCluster, name: &ClusterName, settings: &Setting
 }
 
 impl Site<'_> {
-    pub(super) fn owned(&self, version: &'static str, kind: &'static str, name: &str, role: &str, rest: Value) -> Owned {
+    pub(super) fn owned(
+        &self,
+        version: &'static str,
+        kind: &'static str,
+        name: &str,
+        role: &str,
+        rest: Value,
+    ) -> Owned {
         let mut object = json!({
             "apiVersion": version, "kind": kind,
             "metadata": {
@@ -105,13 +112,25 @@ impl Site<'_> {
                 { "name": "replication", "port": REPLICATION_PORT, "targetPort": REPLICATION_PORT },
             ],
         });
-        self.owned("v1", "Service", &self.name.headless(), "database", json!({ "spec": spec }))
+        self.owned(
+            "v1",
+            "Service",
+            &self.name.headless(),
+            "database",
+            json!({ "spec": spec }),
+        )
     }
 
     /// One at a time: a drain that takes MAIN and SYNC together leaves nobody.
     fn budget(&self) -> Owned {
         let spec = json!({ "maxUnavailable": 1, "selector": { "matchLabels": self.selector("database") } });
-        self.owned("policy/v1", "PodDisruptionBudget", &self.name.to_string(), "database", json!({ "spec": spec }))
+        self.owned(
+            "policy/v1",
+            "PodDisruptionBudget",
+            &self.name.to_string(),
+            "database",
+            json!({ "spec": spec }),
+        )
     }
 
     fn flags(&self) -> Vec<String> {
@@ -200,7 +219,13 @@ impl Site<'_> {
             "template": template,
             "volumeClaimTemplates": [self.claim()],
         });
-        self.owned("apps/v1", "StatefulSet", &self.name.to_string(), "database", json!({ "spec": spec }))
+        self.owned(
+            "apps/v1",
+            "StatefulSet",
+            &self.name.to_string(),
+            "database",
+            json!({ "spec": spec }),
+        )
     }
 
     /// On different nodes if there are enough.
@@ -212,5 +237,120 @@ impl Site<'_> {
                 "labelSelector": { "matchLabels": self.selector(role) },
             },
         }] } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+    use k8s_openapi::api::core::v1::{ConfigMap, Service};
+    use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+
+    fn built(spec: Value) -> Vec<Owned> {
+        let cluster: MemgraphCluster = serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
+            "metadata": { "name": "memgraph-ha", "namespace": "db", "uid": "u" },
+            "spec": spec,
+        }))
+        .unwrap();
+        objects(&cluster, &"memgraph-ha".parse().unwrap(), &Settings::default())
+    }
+
+    fn one(all: &[Owned], kind: &str) -> Value {
+        all.iter().find(|o| o.kind == kind).unwrap().object.clone()
+    }
+
+    fn flags(set: &Value) -> Vec<String> {
+        serde_json::from_value(
+            set.pointer("/spec/template/spec/containers/0/args")
+                .unwrap()
+                .clone(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn every_object_is_one_that_kubernetes_knows_and_belongs_to_its_cluster() {
+        let all = built(json!({}));
+        let kinds: Vec<&str> = all.iter().map(|o| o.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                "ConfigMap",
+                "Service",
+                "PodDisruptionBudget",
+                "StatefulSet",
+                "ServiceAccount",
+                "Role",
+                "RoleBinding",
+                "Service",
+                "Deployment"
+            ]
+        );
+        for owned in &all {
+            let owner = owned.object.pointer("/metadata/ownerReferences/0/kind");
+            assert_eq!(owner, Some(&json!("MemgraphCluster")), "{}", owned.kind);
+            assert_eq!(owned.object["metadata"]["labels"][CLUSTER_LABEL], "memgraph-ha");
+        }
+        serde_json::from_value::<ConfigMap>(one(&all, "ConfigMap")).unwrap();
+        serde_json::from_value::<Service>(one(&all, "Service")).unwrap();
+        serde_json::from_value::<PodDisruptionBudget>(one(&all, "PodDisruptionBudget")).unwrap();
+        serde_json::from_value::<StatefulSet>(one(&all, "StatefulSet")).unwrap();
+        serde_json::from_value::<Deployment>(one(&all, "Deployment")).unwrap();
+    }
+
+    #[test]
+    fn pods_start_as_replica_and_sync_every_commit_unless_told_otherwise() {
+        let strict = flags(&one(&built(json!({})), "StatefulSet"));
+        for flag in [
+            "--init-file=/etc/mainstay/init.cypherl",
+            "--storage-wal-enabled=true",
+            "--storage-wal-file-flush-every-n-tx=1",
+            "--storage-snapshot-on-exit=false",
+            "--data-directory=/var/lib/memgraph/mg_data",
+        ] {
+            assert!(strict.iter().any(|f| f == flag), "{flag}");
+        }
+        let init = one(&built(json!({})), "ConfigMap");
+        assert_eq!(
+            init["data"]["init.cypherl"],
+            "SET REPLICATION ROLE TO REPLICA WITH PORT 10000;\n"
+        );
+        let relaxed = flags(&one(&built(json!({ "durability": "Relaxed" })), "StatefulSet"));
+        assert!(
+            relaxed
+                .iter()
+                .any(|f| f == "--storage-wal-file-flush-every-n-tx=100000")
+        );
+    }
+
+    #[test]
+    fn what_the_user_wrote_is_in_the_set() {
+        let all = built(json!({
+            "replicas": 5, "image": "m:1", "flags": ["--memory-limit=512"],
+            "storage": { "size": "1Gi", "storageClass": "fast" },
+            "resources": { "requests": { "cpu": "1" } },
+            "gateway": { "enabled": false },
+        }));
+        assert_eq!(all.len(), 4, "no gateway");
+        let set = one(&all, "StatefulSet");
+        assert_eq!(set["spec"]["replicas"], 5);
+        let container = set.pointer("/spec/template/spec/containers/0").unwrap();
+        assert_eq!(
+            (&container["image"], &container["resources"]["requests"]["cpu"]),
+            (&json!("m:1"), &json!("1"))
+        );
+        assert_eq!(flags(&set).last().map(String::as_str), Some("--memory-limit=512"));
+        let claim = set.pointer("/spec/volumeClaimTemplates/0").unwrap();
+        assert_eq!(claim["metadata"]["name"], "lib-storage");
+        assert_eq!(claim["spec"]["storageClassName"], "fast");
+    }
+
+    #[test]
+    fn pods_are_named_ready_or_not() {
+        let service = one(&built(json!({})), "Service");
+        assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
+        assert_eq!(service["metadata"]["name"], "memgraph-ha");
     }
 }

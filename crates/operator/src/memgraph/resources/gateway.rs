@@ -28,7 +28,13 @@ impl Site<'_> {
             { "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [self.name.record()], "verbs": ["get", "list", "watch"] },
             { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch", "update", "delete"] },
         ]);
-        self.owned("rbac.authorization.k8s.io/v1", "Role", &self.name.gateway(), ROLE, json!({ "rules": rules }))
+        self.owned(
+            "rbac.authorization.k8s.io/v1",
+            "Role",
+            &self.name.gateway(),
+            ROLE,
+            json!({ "rules": rules }),
+        )
     }
 
     fn binding(&self) -> Owned {
@@ -36,7 +42,13 @@ impl Site<'_> {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": self.name.gateway() },
             "subjects": [{ "kind": "ServiceAccount", "name": self.name.gateway(), "namespace": self.cluster.metadata.namespace }],
         });
-        self.owned("rbac.authorization.k8s.io/v1", "RoleBinding", &self.name.gateway(), ROLE, rest)
+        self.owned(
+            "rbac.authorization.k8s.io/v1",
+            "RoleBinding",
+            &self.name.gateway(),
+            ROLE,
+            rest,
+        )
     }
 
     fn service(&self) -> Owned {
@@ -44,7 +56,13 @@ impl Site<'_> {
             "selector": self.selector(ROLE),
             "ports": [{ "name": "bolt", "port": BOLT_PORT, "targetPort": BOLT_PORT }],
         });
-        self.owned("v1", "Service", &self.name.gateway(), ROLE, json!({ "spec": spec }))
+        self.owned(
+            "v1",
+            "Service",
+            &self.name.gateway(),
+            ROLE,
+            json!({ "spec": spec }),
+        )
     }
 
     fn deployment(&self) -> Owned {
