@@ -59,13 +59,13 @@ fn main() -> ExitCode {
 }
 
 fn definition() -> ExitCode {
-    match operator::definition() {
+    match api::definition() {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("mainstay crd: {error:#}");
+            eprintln!("mainstay crd: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,7 @@
-//! `mainstay operator` and `mainstay crd`.
+//! `mainstay operator`.
 
 use anyhow::{Context, Result};
 use clap::Args;
-use kube::CustomResourceExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use mainstay_core::lease::LeaseTiming;
 use operator::engine::queue::Limits;
@@ -182,11 +181,6 @@ async fn client(kubeconfig: Option<&PathBuf>) -> Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-/// Prints the definition of the kind. JSON, which is YAML.
-pub(crate) fn definition() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&api::MemgraphCluster::crd())? + "\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,15 +201,5 @@ mod tests {
             ..
         } = only.arguments;
         assert_eq!((reconcile_queue, failover_queue), (100, 50));
-    }
-
-    #[test]
-    fn the_committed_definition_is_the_one_that_is_built() {
-        let committed = include_str!("../../../deploy/memgraphclusters.mainstay.dev.json");
-        assert_eq!(
-            committed,
-            definition().unwrap(),
-            "write it again: mainstay crd > deploy/memgraphclusters.mainstay.dev.json"
-        );
     }
 }

@@ -155,7 +155,7 @@ impl Actor<'_> {
             Step::ReadProof { on, proof } => self.read_proof(*on, *proof).await,
             // API only, and nothing has to be in the image: SIGTERM takes no snapshot (a flag says so), and the
             // kubelet kills what does not end within a second.
-            Step::EndProcess { target: _, uid } => self.delete_pod(step, *uid, 1).await,
+            Step::EndProcess { target, uid } => self.end_process(step, *target, *uid).await,
             Step::WriteMarker { target, id, term } => self.write_marker(*target, *id, *term).await,
             Step::DeletePod { target: _, uid } => self.delete_pod(step, *uid, 30).await,
             Step::Scale(replicas) => self.scale(*replicas).await,

@@ -15,6 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::clock::{rfc3339, wall};
+use crate::memgraph::pods::Workload;
 use crate::memgraph::resources::MARKER;
 
 impl Actor<'_> {
@@ -32,6 +33,19 @@ impl Actor<'_> {
         let document = before.succeed(record.clone(), self.why, wall());
         let written = self.look.stored.replace(self.cluster, &document).await;
         said("write the record", written)
+    }
+
+    /// The very process that is meant, or nobody (R36): the pod may have restarted it since it was seen.
+    pub(super) async fn end_process(&self, step: &Step, target: Target, uid: PodUid) -> Outcome {
+        match Workload::read(self.cluster).await {
+            Ok(now) => match now.pod(target.pod) {
+                Some(pod) if pod.object.running == Some(target.process) => {
+                    self.delete_pod(step, uid, 1).await
+                }
+                _ => Outcome::Refused,
+            },
+            Err(_) => Outcome::Refused,
+        }
     }
 
     /// By uid, so that a namesake is never hit.
