@@ -135,7 +135,11 @@ impl Election {
             (true, None) => tracing::warn!(why = ?self.candidate.last_loss(), "not leading any more"),
             _ => {}
         }
-        self.leadership.send_replace(now);
+        self.leadership.send_if_modified(|known| {
+            let changed = *known != now;
+            *known = now;
+            changed
+        });
     }
 
     /// Takes note of the time, sends what is to be sent, or waits until there is something.

@@ -153,7 +153,8 @@ impl Turns {
         let mut running: JoinSet<Ended> = JoinSet::new();
         loop {
             self.inner.board.beat();
-            if permit.leads() {
+            let leads = permit.leads();
+            if leads {
                 self.start_due(&make, &permit, &mut idle, &mut running);
             } else {
                 // What a leader remembered of silences is of no use when it leads again. A step that is cut off has
@@ -164,7 +165,12 @@ impl Turns {
                 }
                 self.nothing_runs();
             }
-            let tick = self.next_due().min(Instant::now() + Duration::from_secs(1));
+            let second = Instant::now() + Duration::from_secs(1);
+            let tick = if leads {
+                self.next_due().min(second)
+            } else {
+                second
+            };
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = self.inner.wake.notified() => {}

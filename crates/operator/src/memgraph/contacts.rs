@@ -67,9 +67,9 @@ impl PodMemory {
         }
     }
 
-    /// Is it in the middle of not answering?
+    /// Has it just begun not to answer? One that is away for long is not looked at more often for it.
     pub fn is_missing(&self) -> bool {
-        self.missed.is_some()
+        self.missed.is_some_and(|(_, times, _)| times <= 20)
     }
 }
 
