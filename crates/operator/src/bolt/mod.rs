@@ -81,9 +81,8 @@ impl Connection {
                 ClientOutput::Ready { .. } => return Ok(()),
                 ClientOutput::Closed(Err(ClientError::TimedOut)) => return Err(ConnectError::Silent),
                 // A server that ends in the middle of a login is on its way out, as one that refuses is.
-                ClientOutput::Closed(Err(ClientError::Closed)) => return Err(ConnectError::Refused),
+                ClientOutput::Closed(Ok(()) | Err(ClientError::Closed)) => return Err(ConnectError::Refused),
                 ClientOutput::Closed(Err(error)) => return Err(ConnectError::Login(error)),
-                ClientOutput::Closed(Ok(())) => return Err(ConnectError::Refused),
                 ClientOutput::Finished { .. } | ClientOutput::Transmit(_) => {}
             }
         }

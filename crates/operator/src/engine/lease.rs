@@ -57,7 +57,7 @@ impl Permit {
             None => true,
         };
         if closed {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -258,13 +258,13 @@ fn cluster(key: &Key, shown: &Shown) -> Value {
             })
         })
         .collect();
-    let main = document.and_then(|d| d.target_main());
+    let main = document.and_then(mainstay_core::memgraph::document::Document::target_main);
     json!({
         "namespace": namespace, "name": name,
         "timestamp": told.map(|told| rfc3339(told.at)),
         "cluster_state": {
             "current_main": main.map(pod),
-            "current_sync_replica": main.and_then(|m| m.partner()).map(pod),
+            "current_sync_replica": main.and_then(mainstay_core::memgraph::ids::Ordinal::partner).map(pod),
             "total_pods": pods.len(),
             "healthy_pods": pods.iter().filter(|p| p.get("healthy") == Some(&Value::Bool(true))).count(),
             "sync_replica_healthy": protected(shown),

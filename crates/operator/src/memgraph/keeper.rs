@@ -176,7 +176,14 @@ impl Keeper {
             }
             Acted::default()
         };
-        Ok(self.told(&cluster, plan, look, acted, violations, asked.unread))
+        Ok(Self::told(
+            &cluster,
+            plan,
+            look,
+            acted,
+            &violations,
+            &asked.unread,
+        ))
     }
 
     async fn ensure(
@@ -206,13 +213,12 @@ impl Keeper {
     }
 
     fn told(
-        &self,
         cluster: &Cluster,
         plan: Plan,
         look: Look,
         acted: Acted,
-        violations: Vec<invariants::Violation>,
-        unread: Vec<&'static str>,
+        violations: &[invariants::Violation],
+        unread: &[&'static str],
     ) -> Told {
         let mut notes: Vec<String> = look.stored.warning.iter().cloned().collect();
         notes.extend(

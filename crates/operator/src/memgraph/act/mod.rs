@@ -166,9 +166,8 @@ impl Actor<'_> {
 fn phase(step: &Step) -> Option<Phase> {
     use mainstay_core::memgraph::record::State;
     match step {
-        Step::CreateRecord(_) => Some(Phase::Record),
         Step::WriteRecord(record) if record.state == State::Serving => Some(Phase::Open),
-        Step::WriteRecord(_) => Some(Phase::Record),
+        Step::CreateRecord(_) | Step::WriteRecord(_) => Some(Phase::Record),
         Step::PushRecord(_) | Step::Demote(_) | Step::AwaitFence { .. } | Step::AwaitGateways(..) => {
             Some(Phase::Fence)
         }
