@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use api::MemgraphCluster;
 use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, PostParams};
@@ -216,6 +217,49 @@ impl Bed {
         let address = self.address(pod, 7687).await?;
         let auth = bolt::message::Auth::None;
         Ok(Bolt::connect_within(address, auth, Duration::from_secs(5)).await?)
+    }
+
+    /// Waits until the database of a pod answers.
+    pub(crate) async fn until_answers(&self, pod: u8) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while self.bolt(pod).await.is_err() {
+            if tokio::time::Instant::now() > deadline {
+                bail!("pod {pod} does not answer");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+    /// As another operator would have made it: no init file, no label of ours.
+    pub(crate) async fn stateful_set_of_somebody_else(&self, replicas: u8) -> Result<()> {
+        let labels = json!({ "app": "memgraph" });
+        let set: StatefulSet = serde_json::from_value(json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": { "name": NAME, "namespace": "default" },
+            "spec": {
+                "serviceName": NAME, "replicas": replicas, "podManagementPolicy": "Parallel",
+                "selector": { "matchLabels": labels },
+                "template": {
+                    "metadata": { "labels": labels },
+                    "spec": { "containers": [{
+                        "name": "memgraph", "image": "memgraph/memgraph:3.12.0",
+                        "args": [
+                            "--data-directory=/var/lib/memgraph/mg_data", "--bolt-address=0.0.0.0", "--bolt-port=7687",
+                            "--replication-address=0.0.0.0", "--profile=3.12",
+                        ],
+                        "volumeMounts": [{ "name": "lib-storage", "mountPath": "/var/lib/memgraph" }],
+                    }] },
+                },
+                "volumeClaimTemplates": [{
+                    "metadata": { "name": "lib-storage" },
+                    "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+                }],
+            },
+        }))?;
+        let sets: Api<StatefulSet> = Api::default_namespaced(self.client.clone());
+        sets.create(&PostParams::default(), &set).await?;
+        Ok(())
     }
 
     /// How many vertices with this label the pod has.

@@ -1,6 +1,7 @@
 //! The operator on the small Kubernetes, with stand-ins as real processes.
 
 mod bed;
+mod faults;
 mod manifests;
 
 use anyhow::{Context, Result, ensure};
