@@ -378,7 +378,7 @@ impl PodRun {
             )
         })?;
         self.runs += 1;
-        let id = ContainerId(format!("sandbox://{}-{name}-{}", uid_of(&self.object), self.runs));
+        let id = container_id(uid_of(&self.object), name, self.runs);
         let group = Arc::new(process.group);
         self.machine.network.own(
             group.id(),
@@ -495,4 +495,13 @@ impl PodRun {
             grace: Some(0),
         });
     }
+}
+
+/// As a runtime's: 64 hexadecimal digits that no other run has, also not in their first half, which is all that
+/// some readers take.
+fn container_id(uid: &str, name: &str, run: impl std::hash::Hash) -> ContainerId {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    let part = |part: u8| format!("{:016x}", hasher.hash_one((part, uid, name, &run)));
+    ContainerId(format!("sandbox://{}", (0..4).map(part).collect::<String>()))
 }

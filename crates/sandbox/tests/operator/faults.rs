@@ -146,8 +146,17 @@ async fn a_cluster_of_somebody_else_is_adopted_without_a_new_pod() -> Result<()>
         bed.until_answers(pod).await?;
     }
     let address = bed.address(1, 10_000).await?;
+    let outcome = bed
+        .bolt(1)
+        .await?
+        .query("SET REPLICATION ROLE TO REPLICA WITH PORT 10000")
+        .await?;
+    ensure!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    // The network of the sandbox sees a new port a moment later.
+    while tokio::net::TcpStream::connect(address).await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     for (pod, query) in [
-        (1, "SET REPLICATION ROLE TO REPLICA WITH PORT 10000".to_owned()),
         (0, format!("REGISTER REPLICA memgraph_ha_1 SYNC TO \"{address}\"")),
         (0, "CREATE (:Written)".to_owned()),
     ] {

@@ -44,12 +44,14 @@ async fn when_main_is_killed_the_other_pod_serves_and_nothing_acknowledged_is_lo
         ensure!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
         acknowledged += 1;
     }
+    let killed = std::time::Instant::now();
     bed.nodes.kill(&Bed::party(0), None)?;
     let after = bed
         .until("served by the other pod", |r| {
             r.state == State::Serving && r.main.as_ref().is_some_and(|m| m.pod == Ordinal(1))
         })
         .await?;
+    eprintln!("MAIN killed, the other pod serves after {:?}", killed.elapsed());
     ensure!(after.term > before.term);
     ensure!(bed.count(1, "Written").await? == acknowledged);
     let healed = bed.until_protected().await?;
