@@ -3,6 +3,7 @@
 mod bed;
 mod faults;
 mod manifests;
+mod through_gateway;
 
 use anyhow::{Context, Result, ensure};
 use bed::{Bed, NAME};

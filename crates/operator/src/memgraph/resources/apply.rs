@@ -54,7 +54,8 @@ pub async fn ensure(
     let token = if object.spec.gateway.enabled {
         Some(ensure_token(cluster, object, permit).await?)
     } else {
-        None
+        // Somebody else may run gateways.
+        self::token(cluster).await?
     };
     for owned in wanted {
         apply(cluster, owned, permit).await?;
