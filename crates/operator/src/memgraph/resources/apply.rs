@@ -55,7 +55,7 @@ pub async fn ensure(
         Some(ensure_token(cluster, object, permit).await?)
     } else {
         // Somebody else may run gateways.
-        self::token(cluster).await?
+        token(cluster).await?
     };
     for owned in wanted {
         apply(cluster, owned, permit).await?;
