@@ -7,11 +7,14 @@ use bolt::packstream::Limits;
 /// As much of a failure as is looked at. The texts that matter are far shorter.
 const KEPT: usize = 2048;
 
-/// What a server says that is not MAIN, or not any more: on RUN, and on COMMIT.
+/// How a server begins that is not MAIN, or not any more: on RUN, and on COMMIT.
 const NOT_MAIN: [&str; 2] = [
     "Write queries are forbidden on the replica instance.",
     "Cannot commit because instance is not main anymore.",
 ];
+
+/// What stands in a commit that failed because of the replica that protects MAIN: it may be MAIN elsewhere by now.
+const ABORTED: &str = "STRICT_SYNC";
 
 /// What a stretch of answers means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) struct Said {
     pub(crate) answered: u64,
     /// It said that it is not MAIN.
     pub(crate) not_main: bool,
+    /// It said something that the record may explain.
+    pub(crate) doubtful: bool,
 }
 
 /// Follows a server's stream. It keeps the text of a failure while that arrives, and nothing else.
@@ -55,7 +60,9 @@ impl Answers {
                 Piece::End => {
                     said.answered +=
                         u64::from(matches!(self.tag, tag::SUCCESS | tag::FAILURE | tag::IGNORED));
-                    said.not_main |= self.tag == tag::FAILURE && says_not_main(&self.failure);
+                    if self.tag == tag::FAILURE {
+                        self.failed(&mut said);
+                    }
                     (self.seen, self.tag) = (0, 0);
                     if !self.failure.is_empty() {
                         self.failure = Vec::new();
@@ -64,6 +71,14 @@ impl Answers {
             }
         }
         Ok(said)
+    }
+
+    fn failed(&self, said: &mut Said) {
+        if let Ok(Response::Failure(failure)) = Response::parse(&self.failure, Limits::DEFAULT) {
+            let not_main = NOT_MAIN.iter().any(|text| failure.message.starts_with(text));
+            said.not_main |= not_main;
+            said.doubtful |= not_main || failure.message.contains(ABORTED);
+        }
     }
 
     fn data(&mut self, data: &[u8]) {
@@ -89,13 +104,6 @@ impl Answers {
     }
 }
 
-fn says_not_main(payload: &[u8]) -> bool {
-    match Response::parse(payload, Limits::DEFAULT) {
-        Ok(Response::Failure(failure)) => NOT_MAIN.contains(&failure.message.as_ref()),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,9 +122,14 @@ mod tests {
         let mut answers = Answers::new();
         let mut all = Said::default();
         for part in bytes.chunks(step) {
-            let Said { answered, not_main } = answers.read(part).unwrap();
+            let Said {
+                answered,
+                not_main,
+                doubtful,
+            } = answers.read(part).unwrap();
             all.answered += answered;
             all.not_main |= not_main;
+            all.doubtful |= doubtful;
         }
         all
     }
@@ -133,27 +146,38 @@ mod tests {
         ]);
         for step in [1, 3, 1000, bytes.len()] {
             let said = follow(&bytes, step);
-            assert_eq!(
-                said,
-                Said {
-                    answered: 4,
-                    not_main: false
-                }
-            );
+            let expected = Said {
+                answered: 4,
+                ..Said::default()
+            };
+            assert_eq!(said, expected);
         }
     }
 
     #[test]
     fn a_server_that_says_it_is_not_main_is_heard() {
-        for text in NOT_MAIN {
+        let forbidden = format!("{} Replica instances accept only read queries.", NOT_MAIN[0]);
+        for text in [&forbidden, NOT_MAIN[1]] {
             let bytes = wire(&[Response::Failure(Failure::client(text)), Response::Ignored]);
             for step in [1, 7, bytes.len()] {
-                assert!(follow(&bytes, step).not_main, "{text}");
+                let said = follow(&bytes, step);
+                assert!(said.not_main && said.doubtful, "{text}");
             }
         }
-        let other = wire(&[Response::Failure(Failure::client(format!("{}!", NOT_MAIN[0])))]);
-        assert!(!follow(&other, 5).not_main);
+        let quoted = wire(&[Response::Failure(Failure::client(format!("no: {}", NOT_MAIN[0])))]);
+        assert!(!follow(&quoted, 5).not_main);
         let long = wire(&[Response::Failure(Failure::client("x".repeat(10_000)))]);
-        assert!(!follow(&long, 100).not_main);
+        assert!(!follow(&long, 100).doubtful);
+    }
+
+    #[test]
+    fn a_commit_that_the_protecting_replica_did_not_confirm_is_a_reason_to_read_the_record_again() {
+        for text in [
+            "At least one STRICT_SYNC replica has not confirmed committing last transaction.",
+            "Replication Exception: Failed to replicate to STRICT_SYNC replica a: x.",
+        ] {
+            let said = follow(&wire(&[Response::Failure(Failure::transient(text))]), 9);
+            assert!(said.doubtful && !said.not_main, "{text}");
+        }
     }
 }

@@ -316,6 +316,9 @@ impl Down<'_> {
         // After they were written: a refusal of ours may go out now.
         self.tally.answered.fetch_add(said.answered, Ordering::Release);
         self.tally.moved.notify_one();
+        if said.doubtful {
+            self.shared.control.doubt();
+        }
         if said.not_main {
             return Err(End::NotMain);
         }

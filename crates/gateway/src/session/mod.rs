@@ -141,7 +141,7 @@ async fn forward(shared: &Shared, client: Client, admitted: Admitted) {
         End::NotMain | End::Backend | End::Refused => {
             // Nothing is forwarded any more: closing may take its time without holding a confirmation back.
             drop(stay);
-            if end != End::Refused {
+            if end == End::Backend {
                 shared.control.doubt();
             }
             close_gently(client).await;
