@@ -63,7 +63,7 @@ async fn a_cut_session_gets_no_answer_any_more() {
     let first = serving(4, 0);
     let mut bed = Bed::start(Some(first.clone()), &[main.server.bolt()]).await;
     let mut client = bed.client().await.unwrap();
-    main.server.inject(Fault::SlowBolt { ms: 300 }).await.unwrap();
+    main.server.inject(&Fault::SlowBolt { ms: 300 }).unwrap();
     let asked = async { client.query("CREATE (:P)").await };
     let cut = async {
         bed.records.send_replace(Some(no_main(&first, 0)));

@@ -37,8 +37,7 @@ async fn a_refusal_does_not_overtake_the_answers_before_it_and_what_follows_is_i
     let bed = Bed::start(Some(serving(4, 0)), &[main.server.bolt()]).await;
     let mut client = bed.client().await.unwrap();
     main.server
-        .inject(sandbox::standin::memgraph::Fault::SlowBolt { ms: 20 })
-        .await
+        .inject(&sandbox::standin::memgraph::Fault::SlowBolt { ms: 20 })
         .unwrap();
     for request in [
         Request::Begin(Extra::default()),
