@@ -219,10 +219,12 @@ mod tests {
     fn a_query_is_kept_back_until_its_first_words_are_known_and_no_longer() {
         let bytes = wire(Version::V5_2, &[Request::Run(Run::new("MATCH (n) RETURN n"))]);
         let mut requests = Requests::new();
-        let mut input = &bytes[..8];
+        // Chunk header, marker, tag, marker and size of the text, then the text.
+        let (some, more) = (2 + 2 + 2 + 3, 2 + 2 + 2 + 6);
+        let mut input = &bytes[..some];
         assert_eq!(requests.next(&mut input), Ok(None));
-        assert_eq!(requests.undecided(), 8, "MAT");
-        let mut input = &bytes[8..11];
+        assert_eq!(requests.undecided(), some, "MAT");
+        let mut input = &bytes[some..more];
         assert_eq!(requests.next(&mut input), Ok(None));
         assert_eq!(requests.undecided(), 0, "MATCH and a space");
     }
