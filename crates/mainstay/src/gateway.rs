@@ -230,7 +230,7 @@ mod tests {
     fn durations_have_a_unit() {
         assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
         for bad in ["", "s", "10", "1.5s", "-1s", "10h", "99999999999999999999s"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

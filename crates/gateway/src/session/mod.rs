@@ -64,7 +64,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
 fn tune(stream: &TcpStream) {
     stream.set_nodelay(true).ok();
     let alive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(60))
+        .with_time(Duration::from_mins(1))
         .with_interval(Duration::from_secs(15))
         .with_retries(4);
     SockRef::from(stream).set_tcp_keepalive(&alive).ok();

@@ -253,6 +253,6 @@ mod tests {
     fn an_ordinary_query_is_judged_by_its_first_word() {
         assert_eq!(Statement::new().read(b"MATCH "), Judgement::Harmless);
         assert_eq!(Statement::new().read(b"MATCH"), Judgement::Open);
-        assert_eq!(Statement::new().read(&[b' '; 100_000]), Judgement::Open);
+        assert_eq!(Statement::new().read(&vec![b' '; 100_000]), Judgement::Open);
     }
 }

@@ -29,8 +29,8 @@ async fn a_database_that_accepts_and_never_answers_blocks_nobody_else() {
     let first = serving(4, 0);
     let bed = Bed::with(Some(first.clone()), &[silent, main.server.bolt()], |config| {
         // Longer than this test may take: only the cut helps.
-        config.timeouts.check = Duration::from_secs(3600);
-        config.timeouts.hold = Duration::from_secs(3600);
+        config.timeouts.check = Duration::from_hours(1);
+        config.timeouts.hold = Duration::from_hours(1);
     })
     .await;
     let stuck = bed.client();
@@ -187,7 +187,7 @@ async fn more_connections_than_allowed_are_closed_at_once() {
 async fn a_client_that_leaves_while_it_is_held_frees_its_place() {
     let bed = Bed::with(Some(no_main(&serving(4, 0), 0)), &[], |config| {
         config.limits.waiting = 1;
-        config.timeouts.hold = Duration::from_secs(3600);
+        config.timeouts.hold = Duration::from_hours(1);
     })
     .await;
     let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();

@@ -14,7 +14,7 @@ use std::time::Duration;
 #[tokio::test]
 async fn a_client_writes_through_the_gateway_and_main_has_it() {
     let main = Database::main(Some(4)).await;
-    let mut bed = Bed::start(Some(serving(4, 0)), &[main.server.bolt()]).await;
+    let bed = Bed::start(Some(serving(4, 0)), &[main.server.bolt()]).await;
     let mut client = bed.client().await.unwrap();
     for _ in 0..20 {
         write(&mut client).await.unwrap();
@@ -31,8 +31,8 @@ async fn a_client_writes_through_the_gateway_and_main_has_it() {
     };
     assert_eq!(table.rows.len(), 200_000);
     let run_id = table.summary.get("run_id").and_then(|id| id.as_str()).unwrap();
-    let said = bed.confirmed(4).await;
-    assert_eq!(said.heard.unwrap().run_id, run_id, "whom it hears");
+    let heard = bed.gateway.confirmation().heard.unwrap();
+    assert_eq!(heard.run_id, run_id, "whom it hears");
 }
 
 #[tokio::test]
