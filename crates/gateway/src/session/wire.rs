@@ -89,7 +89,7 @@ impl Wire {
     /// Ends when the peer has closed. As long as there is something to read it cannot be seen, and this waits.
     pub(crate) async fn gone(&self) {
         if let Ok(1..) = self.stream.peek(&mut [0]).await {
-            pending().await;
+            pending::<()>().await;
         }
     }
 
