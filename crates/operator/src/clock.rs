@@ -37,7 +37,11 @@ mod tests {
 
     #[test]
     fn times_are_written_as_kubernetes_writes_them() {
-        assert_eq!(rfc3339(Time(1_500)), "1970-01-01T00:00:02Z");
+        assert_eq!(
+            rfc3339(Time(1_999)),
+            "1970-01-01T00:00:01Z",
+            "the second that has begun"
+        );
         assert_eq!(rfc3339(Time(1_000)), "1970-01-01T00:00:01Z");
     }
 
