@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(parsed.fence_timeout, core::FenceTimeout::Wait);
         assert_eq!(
             (parsed.sync_grace, parsed.drain),
-            (Duration::from_secs(9), Duration::from_secs(60))
+            (Duration::from_secs(9), Duration::from_mins(1))
         );
         assert!(parsed.on_promotion);
         assert_eq!(spec.paused_until(), Ok(Some(Time(2_000))));

@@ -135,7 +135,7 @@ impl Connection {
         let wait = self
             .session
             .next_deadline()
-            .map_or(Duration::from_secs(3600), |at| at.0);
+            .map_or(Duration::from_hours(1), |at| at.0);
         self.start + wait
     }
 

@@ -151,7 +151,7 @@ impl Election {
         let wait = self
             .candidate
             .next_deadline()
-            .map_or(self.timing.retry(), |at| at.since(monotonic()));
+            .map_or_else(|| self.timing.retry(), |at| at.since(monotonic()));
         // Never a busy loop, whatever the deadline says.
         tokio::time::sleep(wait.max(Duration::from_millis(5))).await;
         None

@@ -45,7 +45,7 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Self {
         Self {
-            longest: Duration::from_secs(60),
+            longest: Duration::from_mins(1),
             at_once: 32,
             back_off: Duration::from_millis(250),
             longest_back_off: Duration::from_secs(10),
@@ -229,7 +229,7 @@ impl Turns {
             let longest = self.inner.pace.longest;
             running.spawn(async move {
                 let began = Instant::now();
-                let result = timeout(longest, keeper.turn(&permit)).await;
+                let result = timeout(longest, Box::pin(keeper.turn(&permit))).await;
                 let result = result.map_err(|_| began.elapsed());
                 (key, keeper, result)
             });

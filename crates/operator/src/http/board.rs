@@ -103,118 +103,119 @@ impl Board {
     /// The metrics as text.
     pub fn metrics(&self, leads: bool, depth: Depth) -> String {
         let state = self.state();
-        let mut text = String::new();
-        let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(text, "{name}{labels} {value}");
-            }
-        };
-        let one = |value: u64| vec![(String::new(), value)];
-        let of = |value: usize| u64::try_from(value).unwrap_or(u64::MAX);
-        metric(
-            "memgraph_controller_is_leader",
-            "gauge",
+        let mut text = Metrics::default();
+        state.of_turns(&mut text, leads);
+        of_queues(&mut text, depth);
+        state.of_clusters(&mut text);
+        text.0
+    }
+}
+
+/// Prometheus' text form. Names of memgraph-controller where they mean the same.
+#[derive(Default)]
+struct Metrics(String);
+
+impl Metrics {
+    fn add(&mut self, name: &str, kind: &str, help: &str, values: &[(String, u64)]) {
+        // Writing to a String does not fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(self.0, "{name}{labels} {value}");
+        }
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.add(name, "counter", help, &[(String::new(), value)]);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.add(name, "gauge", help, &[(String::new(), value)]);
+    }
+}
+
+fn number(value: usize) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+fn of_queues(text: &mut Metrics, depth: Depth) {
+    let Depth {
+        failover,
+        reconcile,
+        aside,
+        running,
+        overflows,
+    } = depth;
+    let queues = [("failover", failover), ("reconcile", reconcile), ("aside", aside)]
+        .map(|(queue, waiting)| (format!("{{queue=\"{queue}\"}}"), number(waiting)));
+    text.add(
+        "mainstay_queue_depth",
+        "gauge",
+        "Clusters that wait for a turn.",
+        &queues,
+    );
+    text.gauge("mainstay_turns_running", "Turns under way.", number(running));
+    let full = "How often a queue was full; nothing is lost by it.";
+    text.counter("mainstay_queue_overflows_total", full, overflows);
+}
+
+impl State {
+    fn of_turns(&self, text: &mut Metrics, leads: bool) {
+        let prefix = "memgraph_controller";
+        text.gauge(
+            &format!("{prefix}_is_leader"),
             "Whether this operator leads.",
-            &one(u64::from(leads)),
+            u64::from(leads),
         );
-        metric(
-            "memgraph_controller_reconciliations_total",
-            "counter",
-            "Turns.",
-            &one(state.turns + state.failed),
-        );
-        metric(
-            "memgraph_controller_reconciliations_successful_total",
-            "counter",
-            "Turns that looked and decided.",
-            &one(state.turns),
-        );
-        metric(
-            "memgraph_controller_reconciliations_failed_total",
-            "counter",
-            "Turns that came to nothing.",
-            &one(state.failed),
-        );
-        metric(
-            "mainstay_plans_refused_total",
-            "counter",
-            "Plans that would have broken an invariant.",
-            &one(state.refused_plans),
-        );
-        metric(
-            "mainstay_unfenced_promotions_total",
-            "counter",
-            "Promotions without a fence, as policy allowed.",
-            &one(state.unfenced),
-        );
-        let Depth {
-            failover,
-            reconcile,
-            aside,
-            running,
-            overflows,
-        } = depth;
-        let queues = [
-            (r#"{queue="failover"}"#.to_owned(), of(failover)),
-            (r#"{queue="reconcile"}"#.to_owned(), of(reconcile)),
-            (r#"{queue="aside"}"#.to_owned(), of(aside)),
+        let counters = [
+            ("reconciliations_total", "Turns.", self.turns + self.failed),
+            (
+                "reconciliations_successful_total",
+                "Turns that looked and decided.",
+                self.turns,
+            ),
+            (
+                "reconciliations_failed_total",
+                "Turns that came to nothing.",
+                self.failed,
+            ),
         ];
-        metric(
-            "mainstay_queue_depth",
-            "gauge",
-            "Clusters that wait for a turn.",
-            &queues,
-        );
-        metric(
-            "mainstay_turns_running",
-            "gauge",
-            "Turns under way.",
-            &one(of(running)),
-        );
-        metric(
-            "mainstay_queue_overflows_total",
-            "counter",
-            "How often a queue was full; nothing is lost by it.",
-            &one(overflows),
-        );
-        let labelled = |value: &dyn Fn(&Shown) -> u64| -> Vec<(String, u64)> {
-            let pairs = state.clusters.iter();
-            pairs
-                .map(|(Key { namespace, name }, shown)| {
-                    (
-                        format!("{{namespace=\"{namespace}\",cluster=\"{name}\"}}"),
-                        value(shown),
-                    )
-                })
-                .collect()
+        for (name, help, value) in counters {
+            text.counter(&format!("{prefix}_{name}"), help, value);
+        }
+        let refused = "Plans that would have broken an invariant.";
+        text.counter("mainstay_plans_refused_total", refused, self.refused_plans);
+        let unfenced = "Promotions without a fence, as policy allowed.";
+        text.counter("mainstay_unfenced_promotions_total", unfenced, self.unfenced);
+    }
+
+    fn of_clusters(&self, text: &mut Metrics) {
+        let each = |value: &dyn Fn(&Shown) -> u64| -> Vec<(String, u64)> {
+            let labelled = self.clusters.iter().map(|(Key { namespace, name }, shown)| {
+                let labels = format!("{{namespace=\"{namespace}\",cluster=\"{name}\"}}");
+                (labels, value(shown))
+            });
+            labelled.collect()
         };
-        metric(
+        let answers = |contact: &Contact| matches!(contact, Contact::Answered(_));
+        let changes = each(&|shown| shown.main_changes);
+        text.add(
             "memgraph_cluster_main_changes_total",
             "counter",
             "Terms begun.",
-            &labelled(&|s| s.main_changes),
+            &changes,
         );
-        metric(
-            "memgraph_cluster_pods_total",
-            "gauge",
-            "Pods seen.",
-            &labelled(&|s| of(pods(s, |_| true))),
-        );
-        metric(
+        let all = each(&|shown| number(pods(shown, |_| true)));
+        text.add("memgraph_cluster_pods_total", "gauge", "Pods seen.", &all);
+        let healthy = each(&|shown| number(pods(shown, answers)));
+        text.add(
             "memgraph_cluster_pods_healthy",
             "gauge",
             "Pods that answer.",
-            &labelled(&|s| of(pods(s, |c| matches!(c, Contact::Answered(_))))),
+            &healthy,
         );
-        metric(
-            "memgraph_cluster_sync_replica_healthy",
-            "gauge",
-            "Whether the cluster is protected.",
-            &labelled(&|s| u64::from(protected(s))),
-        );
-        text
+        let safe = each(&|shown| u64::from(protected(shown)));
+        let help = "Whether the cluster is protected.";
+        text.add("memgraph_cluster_sync_replica_healthy", "gauge", help, &safe);
     }
 }
 
@@ -288,4 +289,42 @@ fn cluster(key: &Key, shown: &Shown) -> Value {
         "gateways": observed.map(|seen| &seen.gateways),
         "pods": pods,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_have_their_names_and_the_depth_of_both_queues() {
+        let board = Board::default();
+        let key = Key {
+            namespace: "db".to_owned(),
+            name: "memgraph-ha".to_owned(),
+        };
+        board.told(&key, Some(Told::default()));
+        board.failed(&key, "no API");
+        let depth = Depth {
+            failover: 2,
+            reconcile: 7,
+            ..Depth::default()
+        };
+        let text = board.metrics(true, depth);
+        for line in [
+            "memgraph_controller_is_leader 1",
+            "memgraph_controller_reconciliations_total 2",
+            "memgraph_controller_reconciliations_failed_total 1",
+            "mainstay_queue_depth{queue=\"failover\"} 2",
+            "mainstay_queue_depth{queue=\"reconcile\"} 7",
+            "memgraph_cluster_sync_replica_healthy{namespace=\"db\",cluster=\"memgraph-ha\"} 0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}: {text}");
+        }
+        assert_eq!(
+            board.cluster("db", "memgraph-ha").unwrap()["cluster_state"]["reconciliation_metrics"]["last_reconciliation_error"],
+            "no API"
+        );
+        board.forget(&key);
+        assert!(board.cluster("db", "memgraph-ha").is_none());
+    }
 }

@@ -81,7 +81,7 @@ pub async fn replicas(
         match Replica::read(prefix, &columns, &row) {
             Ok(replica) => found.push(replica),
             Err(RowError::Name(error)) => {
-                tracing::warn!(%error, "a registration that is not ours is left alone")
+                tracing::warn!(%error, "a registration that is not ours is left alone");
             }
             Err(error) => return Err(error.into()),
         }

@@ -120,7 +120,7 @@ pub async fn look_at_pods(
         };
         let before = memory.connection.take();
         asked.push(async move {
-            let Some(ip) = seen.ip else { return None };
+            let ip = seen.ip?;
             let at = wall();
             let (probed, port) = tokio::join!(
                 probe(cluster, ip, before, patience, depth),

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pod(state: serde_json::Value, last: serde_json::Value) -> Pod {
+    fn pod(state: &serde_json::Value, last: &serde_json::Value) -> Pod {
         serde_json::from_value(json!({
             "metadata": {"name": "db-1", "uid": "3f2a0000-0000-0000-0000-000000000001"},
             "spec": {
@@ -202,13 +202,13 @@ mod tests {
     #[test]
     fn a_pod_object_becomes_facts() {
         let before = json!({"terminated": {"exitCode": 137, "containerID": "containerd://aaaa0000000000000000000000000001"}});
-        let read = pod(json!({"running": {}}), before.clone());
+        let read = pod(&json!({"running": {}}), &before);
         let facts = seen(Ordinal(1), &read, None).unwrap();
         assert_eq!(facts.object.running, process("bbbb0000000000000000000000000002"));
         assert_eq!(facts.object.ended, process("aaaa0000000000000000000000000001"));
         assert!(facts.object.ready && facts.object.addressed && facts.object.start_fence);
         assert_eq!(claim(&read).as_deref(), Some("lib-storage-db-1"));
-        let waits = pod(json!({"waiting": {"reason": "CrashLoopBackOff"}}), before);
+        let waits = pod(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &before);
         assert_eq!(seen(Ordinal(1), &waits, None).unwrap().object.running, None);
     }
 
@@ -216,7 +216,7 @@ mod tests {
     fn a_container_that_just_ended_is_the_one_that_ended_last() {
         let now = json!({"terminated": {"exitCode": 137, "containerID": "containerd://bbbb0000000000000000000000000002"}});
         let before = json!({"terminated": {"exitCode": 0, "containerID": "containerd://aaaa0000000000000000000000000001"}});
-        let facts = seen(Ordinal(1), &pod(now, before), None).unwrap().object;
+        let facts = seen(Ordinal(1), &pod(&now, &before), None).unwrap().object;
         assert_eq!(
             (facts.running, facts.ended),
             (None, process("bbbb0000000000000000000000000002"))

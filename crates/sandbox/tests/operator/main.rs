@@ -145,8 +145,16 @@ async fn two_operators_share_the_work_and_the_second_takes_over() -> Result<()> 
     for path in ["/livez", "/readyz"] {
         ensure!(http_get(second.http, path).await?.contains("ok"), "{path}");
     }
-    let state = http_get(second.http, "/api/v1/clusters").await?;
-    ensure!(state.contains("\"current_main\": \"memgraph-ha-1\""), "{state}");
+    // The turn that wrote the record tells of it when it ends.
+    let deadline = std::time::Instant::now() + bed::PATIENCE;
+    loop {
+        let state = http_get(second.http, "/api/v1/clusters").await?;
+        if state.contains("\"current_main\": \"memgraph-ha-1\"") {
+            break;
+        }
+        ensure!(std::time::Instant::now() < deadline, "{state}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     second.stop().await?;
     bed.end().await
 }

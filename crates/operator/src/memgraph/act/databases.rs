@@ -50,7 +50,7 @@ impl Actor<'_> {
                 tracing::info!(pod = %target.pod, query = %run.query, %error, "refused or not answered");
                 match verdict(command, &error) {
                     Verdict::Is(outcome) => Err(Reply::Over(outcome)),
-                    open => Err(Reply::Open(open, connection)),
+                    open => Err(Reply::Open(open, Box::new(connection))),
                 }
             }
         }
@@ -212,7 +212,7 @@ enum Reply {
     /// This is what came of it.
     Over(Outcome),
     /// It has to be looked at, on the same connection.
-    Open(Verdict, Connection),
+    Open(Verdict, Box<Connection>),
 }
 
 impl Reply {

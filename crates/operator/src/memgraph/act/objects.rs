@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{AttachParams, DeleteParams, PostParams, Preconditions};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::document::Document;
-use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId, Term};
+use mainstay_core::memgraph::ids::{PodUid, ResetId, Term};
 use mainstay_core::memgraph::objects::CONTAINER;
 use mainstay_core::memgraph::plan::{Step, Target};
 use mainstay_core::memgraph::turn::Outcome;
@@ -96,13 +96,10 @@ impl Actor<'_> {
     /// Through the pod itself, as the seeds do. The init container asks the record before it obeys (R7).
     pub(super) async fn write_marker(&self, target: Target, id: ResetId, term: Term) -> Outcome {
         let record = self.look.stored.document.as_ref().map(|d| &d.record);
-        let main = record.and_then(|r| r.main.as_ref()).map(|m| m.pod);
-        let text = marker(
-            &self.cluster.name.pod(target.pod),
-            main.map(|pod: Ordinal| self.cluster.name.pod(pod)),
-            id,
-            term,
-        );
+        let main = record
+            .and_then(|r| r.main.as_ref())
+            .map(|m| self.cluster.name.pod(m.pod));
+        let text = marker(&self.cluster.name.pod(target.pod), main.as_deref(), id, term);
         let runs = self
             .look
             .workload
@@ -158,7 +155,7 @@ enum ExecError {
 }
 
 /// The marker file, with the words that users of memgraph-controller know.
-fn marker(pod: &str, main: Option<String>, ResetId(id): ResetId, Term(term): Term) -> String {
+fn marker(pod: &str, main: Option<&str>, ResetId(id): ResetId, Term(term): Term) -> String {
     let text = json!({
         "timestamp": rfc3339(wall()),
         "reason": "diverged_data",
@@ -201,12 +198,7 @@ mod tests {
 
     #[test]
     fn the_marker_says_what_the_seeds_say_and_which_request_it_is() {
-        let text = marker(
-            "memgraph-ha-2",
-            Some("memgraph-ha-0".to_owned()),
-            ResetId(9),
-            Term(4),
-        );
+        let text = marker("memgraph-ha-2", Some("memgraph-ha-0"), ResetId(9), Term(4));
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["reason"], "diverged_data");
         assert_eq!(read["requested_by"], "memgraph-controller");

@@ -118,7 +118,7 @@ const SLOW: Duration = Duration::from_secs(2);
 impl Reporter {
     /// How many resets this operator began in the last hour.
     pub fn resets_last_hour(&self) -> u32 {
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let recent = self.resets.iter().filter(|at| at.elapsed() < hour).count();
         u32::try_from(recent).unwrap_or(u32::MAX)
     }

@@ -98,7 +98,7 @@ async fn ensure_token(
         source,
     };
     may_write(cluster, permit).map_err(failed)?;
-    let drawn: String = (0..4).map(|_| format!("{:013x}", draw())).collect();
+    let drawn = format!("{:013x}{:013x}{:013x}{:013x}", draw(), draw(), draw(), draw());
     let mut secret = Secret {
         string_data: Some(BTreeMap::from([(TOKEN.to_owned(), drawn.clone())])),
         ..Secret::default()
@@ -244,7 +244,7 @@ fn set(object: &mut Value, at: &str, field: &str, value: Option<Value>) {
 mod tests {
     use super::*;
 
-    fn found(annotations: Value, replicas: i64) -> DynamicObject {
+    fn found(annotations: &Value, replicas: i64) -> DynamicObject {
         serde_json::from_value(json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet",
             "metadata": { "name": "x", "resourceVersion": "7", "annotations": annotations },
@@ -255,19 +255,19 @@ mod tests {
 
     #[test]
     fn only_what_we_made_from_something_else_is_written() {
-        assert!(!needs_writing(&found(json!({}), 3), "now"), "adopted as it is");
-        assert!(!needs_writing(&found(json!({ APPLIED: "now" }), 3), "now"));
-        assert!(needs_writing(&found(json!({ APPLIED: "before" }), 3), "now"));
+        assert!(!needs_writing(&found(&json!({}), 3), "now"), "adopted as it is");
+        assert!(!needs_writing(&found(&json!({ APPLIED: "now" }), 3), "now"));
+        assert!(needs_writing(&found(&json!({ APPLIED: "before" }), 3), "now"));
     }
 
     #[test]
     fn a_change_does_not_wake_a_cluster_and_keeps_what_cannot_change() {
         let wanted = || json!({ "metadata": {}, "spec": { "replicas": 5, "volumeClaimTemplates": ["new"] } });
-        let asleep = carry_over("StatefulSet", wanted(), &found(json!({}), 0));
+        let asleep = carry_over("StatefulSet", wanted(), &found(&json!({}), 0));
         assert_eq!(asleep["spec"]["replicas"], 0);
         assert_eq!(asleep["spec"]["volumeClaimTemplates"], json!(["as they are"]));
         assert_eq!(asleep["metadata"]["resourceVersion"], "7");
-        let awake = carry_over("StatefulSet", wanted(), &found(json!({}), 3));
+        let awake = carry_over("StatefulSet", wanted(), &found(&json!({}), 3));
         assert_eq!(awake["spec"]["replicas"], 5);
     }
 

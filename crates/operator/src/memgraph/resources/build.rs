@@ -247,7 +247,7 @@ mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Service};
     use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
-    fn built(spec: Value) -> Vec<Owned> {
+    fn built(spec: &Value) -> Vec<Owned> {
         let cluster: MemgraphCluster = serde_json::from_value(json!({
             "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
             "metadata": { "name": "memgraph-ha", "namespace": "db", "uid": "u" },
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn every_object_is_one_that_kubernetes_knows_and_belongs_to_its_cluster() {
-        let all = built(json!({}));
+        let all = built(&json!({}));
         let kinds: Vec<&str> = all.iter().map(|o| o.kind).collect();
         assert_eq!(
             kinds,
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn pods_start_as_replica_and_sync_every_commit_unless_told_otherwise() {
-        let strict = flags(&one(&built(json!({})), "StatefulSet"));
+        let strict = flags(&one(&built(&json!({})), "StatefulSet"));
         for flag in [
             "--init-file=/etc/mainstay/init.cypherl",
             "--storage-wal-enabled=true",
@@ -312,12 +312,12 @@ mod tests {
         ] {
             assert!(strict.iter().any(|f| f == flag), "{flag}");
         }
-        let init = one(&built(json!({})), "ConfigMap");
+        let init = one(&built(&json!({})), "ConfigMap");
         assert_eq!(
             init["data"]["init.cypherl"],
             "SET REPLICATION ROLE TO REPLICA WITH PORT 10000;\n"
         );
-        let relaxed = flags(&one(&built(json!({ "durability": "Relaxed" })), "StatefulSet"));
+        let relaxed = flags(&one(&built(&json!({ "durability": "Relaxed" })), "StatefulSet"));
         assert!(
             relaxed
                 .iter()
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_the_user_wrote_is_in_the_set() {
-        let all = built(json!({
+        let all = built(&json!({
             "replicas": 5, "image": "m:1", "flags": ["--memory-limit=512"],
             "storage": { "size": "1Gi", "storageClass": "fast" },
             "resources": { "requests": { "cpu": "1" } },
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn pods_are_named_ready_or_not() {
-        let service = one(&built(json!({})), "Service");
+        let service = one(&built(&json!({})), "Service");
         assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
         assert_eq!(service["metadata"]["name"], "memgraph-ha");
     }
