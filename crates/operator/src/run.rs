@@ -113,20 +113,20 @@ impl Operator {
             }
         };
         let (idle, is_idle) = oneshot::channel();
-        let working = async {
+        let working = Box::pin(async {
             turns.run(make, permit, stop.clone()).await;
             idle.send(()).ok();
-        };
-        let leading = election.run(stop.clone(), async {
-            is_idle.await.ok();
         });
-        let watching = async {
+        let leading = Box::pin(election.run(stop.clone(), async {
+            is_idle.await.ok();
+        }));
+        let watching = Box::pin(async {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = clusters(client.clone(), scope.clone(), turns.clone()) => {}
                 () = belongings(client.clone(), scope.clone(), turns.clone()) => {}
             }
-        };
+        });
         tokio::join!(watching, serve(listener, served, stop.clone()), leading, working);
         Ok(())
     }

@@ -10,8 +10,11 @@ use serde_json::{Value, json};
 
 /// What is wrong, and a part of what is said.
 fn bad() -> Vec<(Value, &'static str)> {
-    let flag = |flag: &str| json!({ "flags": [flag] });
-    let mut all = vec![
+    [bad_pods(), bad_flags(), bad_policies(), bad_wishes()].concat()
+}
+
+fn bad_pods() -> Vec<(Value, &'static str)> {
+    vec![
         (json!({ "replicas": 0 }), "2 to 9"),
         (json!({ "replicas": 1 }), "2 to 9"),
         (json!({ "replicas": 10 }), "2 to 9"),
@@ -28,10 +31,6 @@ fn bad() -> Vec<(Value, &'static str)> {
         ),
         (json!({ "image": "memgraph memgraph:3.12.0" }), "blanks"),
         (json!({ "image": 3 }), "image"),
-        (flag("log-level=WARNING"), "begins with `--`"),
-        (flag(""), "begins with `--`"),
-        (json!({ "flags": "--log-level=WARNING" }), "flags"),
-        (json!({ "flags": vec!["--x"; 65] }), "more than 64"),
         (json!({ "storage": { "size": "0Gi" } }), "such as 10Gi"),
         (json!({ "storage": { "size": "large" } }), "such as 10Gi"),
         (json!({ "storage": { "size": "-1Gi" } }), "such as 10Gi"),
@@ -49,6 +48,11 @@ fn bad() -> Vec<(Value, &'static str)> {
             json!({ "credentials": { "secretName": "s", "passwordKey": "" } }),
             "`password`",
         ),
+    ]
+}
+
+fn bad_policies() -> Vec<(Value, &'static str)> {
+    vec![
         (
             json!({ "failover": { "writesWithoutSync": "Sometimes" } }),
             "writesWithoutSync",
@@ -82,6 +86,11 @@ fn bad() -> Vec<(Value, &'static str)> {
             "remove one of them",
         ),
         (json!({ "gateway": { "enabled": "yes" } }), "enabled"),
+    ]
+}
+
+fn bad_wishes() -> Vec<(Value, &'static str)> {
+    vec![
         (json!({ "onPromotion": [""] }), "empty statement"),
         (json!({ "onPromotion": vec!["RETURN 1"; 101] }), "more than 100"),
         (
@@ -123,6 +132,16 @@ fn bad() -> Vec<(Value, &'static str)> {
             json!({ "hibernated": true, "paused": { "until": "2026-11-16T04:00:00Z" } }),
             "remove spec.paused",
         ),
+    ]
+}
+
+fn bad_flags() -> Vec<(Value, &'static str)> {
+    let flag = |flag: &str| json!({ "flags": [flag] });
+    let mut all = vec![
+        (flag("log-level=WARNING"), "begins with `--`"),
+        (flag(""), "begins with `--`"),
+        (json!({ "flags": "--log-level=WARNING" }), "flags"),
+        (json!({ "flags": vec!["--x"; 65] }), "more than 64"),
     ];
     for ours in [
         "--data-directory=/x",
