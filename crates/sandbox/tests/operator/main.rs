@@ -71,7 +71,7 @@ async fn a_port_that_is_only_looked_at_aborts_no_commit() -> Result<()> {
     let looking = tokio::spawn(async move {
         loop {
             drop(tokio::net::TcpStream::connect(address).await);
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
     let mut bolt = bed.bolt(0).await?;
