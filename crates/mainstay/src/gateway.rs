@@ -5,6 +5,7 @@ use clap::Args;
 use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Timeouts};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -86,6 +87,7 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();

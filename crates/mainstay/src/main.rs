@@ -2,9 +2,10 @@
 
 mod gateway;
 mod operator;
+mod sandbox;
+mod show;
 
 use clap::{Parser, Subcommand};
-use sim::memgraph::show::{Line, play};
 use std::process::ExitCode;
 
 /// Keeps stateful databases standing on Kubernetes.
@@ -17,10 +18,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// A Memgraph cluster on this machine: Kubernetes in memory, databases, operators and gateways as processes.
+    ///
+    /// Nothing has to be installed. Without --memgraph the databases are stand-ins. Ctrl-C ends all of it and leaves
+    /// nothing behind; a second sandbox gets other addresses. docs/sandbox.md says more.
+    Sandbox(Box<sandbox::Arguments>),
     /// Play a simulated Memgraph cluster: it starts, loses its MAIN, recovers, and says why it did what.
     ///
     /// The decisions are the real ones; databases, Kubernetes and network are models inside this process.
-    Sandbox {
+    Show {
         /// Only what happened and where it ended, without reasons and steps.
         #[arg(long)]
         brief: bool,
@@ -50,11 +56,12 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Sandbox { brief } => sandbox(brief),
+        Command::Sandbox(arguments) => sandbox::command(*arguments),
+        Command::Show { brief } => show::command(brief),
         Command::Gateway(arguments) => gateway::command(*arguments),
         Command::Operator(arguments) => operator::command(*arguments),
         Command::Crd => definition(),
-        Command::Standin { args } => sandbox::standin::command(args),
+        Command::Standin { args } => ::sandbox::standin::command(args),
     }
 }
 
@@ -71,46 +78,18 @@ fn definition() -> ExitCode {
     }
 }
 
-fn sandbox(brief: bool) -> ExitCode {
-    println!(
-        "A simulated cluster: Mainstay's own decisions, on models of Memgraph, Kubernetes and the network."
-    );
-    println!("Nothing outside this process is started or touched.");
-    let mut teller = Teller { brief, last: None };
-    let well = play(|line| teller.tell(line));
-    if well {
-        println!(
-            "\nNext: cargo run --release -p sim -- explore --list   (every interleaving of small worlds)"
-        );
-        println!("      cargo run --release -p sim -- run --seeds 1000   (random large ones)");
-        println!("      docs/protocol.md                                 (the rules behind the reasons)");
-        ExitCode::SUCCESS
-    } else {
-        eprintln!("mainstay: the simulated cluster did not come back as it should; this is a bug");
-        ExitCode::FAILURE
-    }
-}
-
-/// Prints the show; in brief only the chapters, each with the state it ends in.
-struct Teller {
-    brief: bool,
-    last: Option<String>,
-}
-
-impl Teller {
-    fn tell(&mut self, line: Line) {
-        match line {
-            Line::Chapter(text) => {
-                if let Some(state) = self.last.take() {
-                    println!("   {state}");
-                }
-                println!("\n== {text}");
-            }
-            Line::State(text) if self.brief => self.last = Some(text),
-            Line::Event(text) if !self.brief => println!("   {text}"),
-            Line::Detail(text) if !self.brief => println!("       {text}"),
-            Line::State(text) => println!("   {text}"),
-            Line::Event(_) | Line::Detail(_) => {}
+/// Runs a command to its end on a runtime of its own; an error is told with all its reasons.
+fn run_to_end(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => Err(error.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mainstay {name}: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -7,8 +7,9 @@ use mainstay_core::lease::LeaseTiming;
 use operator::engine::queue::Limits;
 use operator::engine::turns::Pace;
 use operator::engine::watch::Scope;
-use operator::memgraph::{ReplicaAddress, Settings};
+use operator::memgraph::{ReplicaAddress, ReplicationPorts, Settings};
 use operator::{Config, Operator};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +42,9 @@ pub(crate) struct Arguments {
     /// Register replicas by the address of their pod, where nobody resolves names.
     #[arg(long, env = "MAINSTAY_REGISTER_BY_IP")]
     register_by_ip: bool,
+    /// Replicas listen on 10000, 10001, ... instead of all on 10000, where pods share one network.
+    #[arg(long, env = "MAINSTAY_REPLICATION_PORT_BY_ORDINAL")]
+    replication_port_by_ordinal: bool,
     /// How many clusters wait for a reconciliation before the queue counts as full. Nothing is lost by it.
     #[arg(long, default_value_t = 100)]
     reconcile_queue: usize,
@@ -65,6 +69,7 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
@@ -125,6 +130,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
         http,
         image,
         register_by_ip,
+        replication_port_by_ordinal,
         reconcile_queue,
         failover_queue,
         interval_ms,
@@ -157,6 +163,11 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
                 ReplicaAddress::Ip
             } else {
                 ReplicaAddress::Name
+            },
+            ports: if replication_port_by_ordinal {
+                ReplicationPorts::ByOrdinal
+            } else {
+                ReplicationPorts::Same
             },
             image,
             ..Settings::default()

@@ -6,6 +6,7 @@
 //! | `memgraph` | what is special to Memgraph: observe, act, resources, report |
 //! | `engine` | what is not: queues, watches, turns, the lease |
 //! | `http` | health, metrics, state |
+//! | `install` | the objects of the operator itself |
 //!
 //! Read `memgraph::keeper` first: one turn is one screen.
 
@@ -14,6 +15,7 @@ pub mod call;
 pub mod clock;
 pub mod engine;
 pub mod http;
+pub mod install;
 pub mod memgraph;
 pub mod run;
 

@@ -97,6 +97,7 @@ async fn a_role_gives_what_it_names_and_no_more(world: World) -> Result<()> {
     let rules = json!([
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update", "patch", "get"], "resourceNames": ["mine"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"], "resourceNames": ["mine"]},
         {"apiGroups": ["apps"], "resources": ["statefulsets/scale"], "verbs": ["get"]},
     ]);
     let Some(robot) = account(&world, &rules).await? else {
@@ -118,6 +119,12 @@ async fn a_role_gives_what_it_names_and_no_more(world: World) -> Result<()> {
         )
         .await?;
     world.refused("the other", &other, 403, "Forbidden")?;
+    let one = robot
+        .get("/api/v1/{ns}/secrets?fieldSelector=metadata.name%3Dmine")
+        .await?;
+    world.same("a list of one by its name", one.code, 200)?;
+    let all = robot.get("/api/v1/{ns}/secrets").await?;
+    world.refused("a list of all", &all, 403, "Forbidden")?;
     let scale = robot.get("/apis/apps/v1/{ns}/statefulsets/none/scale").await?;
     world.same("a subresource", scale.code, 404)?;
     let whole = robot.get("/apis/apps/v1/{ns}/statefulsets/none").await?;

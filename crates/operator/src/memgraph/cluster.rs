@@ -22,6 +22,26 @@ pub enum ReplicaAddress {
     Ip,
 }
 
+/// On which port a replica listens for its MAIN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplicationPorts {
+    /// The same for all: every pod has a network of its own.
+    #[default]
+    Same,
+    /// One for each: pods share a network, and Memgraph listens on every address of it.
+    ByOrdinal,
+}
+
+impl ReplicationPorts {
+    /// That of this pod.
+    pub fn of(self, pod: Ordinal) -> u16 {
+        match self {
+            Self::Same => REPLICATION_PORT,
+            Self::ByOrdinal => REPLICATION_PORT + u16::from(pod.0),
+        }
+    }
+}
+
 /// How long things take, and other choices of whoever runs the operator.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -50,6 +70,8 @@ pub struct Settings {
     pub busy_interval: Duration,
     /// Under which address a replica is registered.
     pub address: ReplicaAddress,
+    /// On which port a replica listens for its MAIN.
+    pub ports: ReplicationPorts,
     /// The image of this program, for gateways and init containers.
     pub image: String,
     /// Whether the operator makes and changes the cluster's objects.
@@ -71,6 +93,7 @@ impl Default for Settings {
             interval: Duration::from_millis(500),
             busy_interval: Duration::from_millis(100),
             address: ReplicaAddress::default(),
+            ports: ReplicationPorts::default(),
             image: "mainstay:latest".to_owned(),
             manage: true,
         }
@@ -113,12 +136,10 @@ impl Cluster {
 
     /// The address under which a pod is registered.
     pub fn replica_address(&self, pod: Ordinal, ip: Option<&str>) -> Option<String> {
+        let port = self.settings.ports.of(pod);
         match self.settings.address {
-            ReplicaAddress::Name => Some(format!(
-                "{}:{REPLICATION_PORT}",
-                self.name.pod_host(pod, &self.namespace)
-            )),
-            ReplicaAddress::Ip => ip.map(|ip| format!("{ip}:{REPLICATION_PORT}")),
+            ReplicaAddress::Name => Some(format!("{}:{port}", self.name.pod_host(pod, &self.namespace))),
+            ReplicaAddress::Ip => ip.map(|ip| format!("{ip}:{port}")),
         }
     }
 

@@ -16,10 +16,13 @@ pub const SHOW_ROLE: &str = "SHOW REPLICATION ROLE";
 pub const SHOW_REPLICAS: &str = "SHOW REPLICAS";
 /// The mark: one vertex that carries the term and the last proof.
 pub const READ_MARK: &str = "MATCH (m:__mainstay) RETURN m.term AS term, m.proof AS proof";
-/// Demotion.
-pub const DEMOTE: &str = "SET REPLICATION ROLE TO REPLICA WITH PORT 10000";
 /// Promotion.
 pub const PROMOTE: &str = "SET REPLICATION ROLE TO MAIN";
+
+/// Demotion; also what makes a pod REPLICA before Bolt opens.
+pub fn demote(port: u16) -> String {
+    format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}")
+}
 
 const STORAGE_3_11: &str = "SHOW STORAGE INFO ON CURRENT DATABASE";
 const STORAGE_3_6: &str = "SHOW STORAGE INFO";

@@ -26,5 +26,5 @@ pub mod report;
 pub mod resources;
 pub mod stored;
 
-pub use cluster::{Cluster, ReplicaAddress, Settings};
+pub use cluster::{Cluster, ReplicaAddress, ReplicationPorts, Settings};
 pub use keeper::Keeper;

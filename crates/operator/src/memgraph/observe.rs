@@ -124,7 +124,7 @@ pub async fn look_at_pods(
             let at = wall();
             let (probed, port) = tokio::join!(
                 probe(cluster, ip, before, patience, depth),
-                replication_port(ip, patience)
+                replication_port(ip, cluster.settings.ports.of(seen.ordinal), patience)
             );
             Some((at, probed, port))
         });

@@ -5,7 +5,7 @@ use super::contacts::Miss;
 use super::database;
 use crate::bolt::{ConnectError, Connection};
 use bolt::client::ClientError;
-use mainstay_core::memgraph::objects::{BOLT_PORT, REPLICATION_PORT};
+use mainstay_core::memgraph::objects::BOLT_PORT;
 use mainstay_core::memgraph::observed::{Data, Role};
 use mainstay_core::memgraph::rows::Replica;
 use std::net::{IpAddr, SocketAddr};
@@ -134,7 +134,7 @@ async fn greet(
 }
 
 /// Does something listen on the replication port (R28)?
-pub async fn replication_port(ip: IpAddr, patience: Duration) -> bool {
-    let address = SocketAddr::new(ip, REPLICATION_PORT);
+pub async fn replication_port(ip: IpAddr, port: u16, patience: Duration) -> bool {
+    let address = SocketAddr::new(ip, port);
     matches!(timeout(patience, TcpStream::connect(address)).await, Ok(Ok(_)))
 }

@@ -144,13 +144,19 @@ pub(super) fn launch(
             .map(|word| around.paths.translate(&expand(word, &known)))
             .collect()
     };
+    // An image's own arguments are words of the container like all others.
+    let own_args: Vec<String> = program
+        .args
+        .iter()
+        .map(|arg| around.paths.translate(arg))
+        .collect();
     let (mut args, file) = match words("/command").split_first() {
         Some((first, rest)) => match on_this_machine(first, around) {
             Some(file) => (rest.to_vec(), file),
             // The entry point of an image that is only a name here.
-            None => ([program.args, rest.to_vec()].concat(), program.path),
+            None => ([own_args, rest.to_vec()].concat(), program.path),
         },
-        None => (program.args, program.path),
+        None => (own_args, program.path),
     };
     args.extend(words("/args"));
     let own = variables

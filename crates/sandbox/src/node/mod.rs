@@ -8,6 +8,7 @@
 mod agent;
 mod container;
 mod controllers;
+mod door;
 mod env;
 mod faults;
 mod hosts;
@@ -36,6 +37,7 @@ use sim::kube::controllers::Settings;
 use tokio::sync::watch;
 
 pub use self::container::{Exit, Stage};
+pub use self::door::Door;
 pub use self::faults::{Direction, Fault, FaultError, Happened, Loss};
 pub use self::hosts::{VARIABLE as HOSTS_VARIABLE, lookup};
 pub use self::images::{Images, Program};

@@ -54,6 +54,9 @@ impl Attributes {
             Some(subresource) => format!("{}/{subresource}", target.plural),
             None => target.plural.clone(),
         };
+        // Whoever lists or watches one object by its name is judged by that name, as upstream does.
+        let selected = || request.query("fieldSelector").and_then(only_name);
+        let name = target.name.clone().or_else(selected).unwrap_or_default();
         // The namespace itself is judged inside itself, as upstream does.
         let of_namespace = target.group.is_empty() && target.plural == "namespaces";
         let namespace = target
@@ -65,10 +68,18 @@ impl Attributes {
             group: target.group.clone(),
             resource,
             namespace: namespace.unwrap_or_default(),
-            name: target.name.clone().unwrap_or_default(),
+            name,
             path: String::new(),
         }
     }
+}
+
+/// The name that a field selector asks for, if it asks for one.
+fn only_name(selector: &str) -> Option<String> {
+    let parts = selector.split(',');
+    let mut names = parts.filter_map(|part| part.trim().strip_prefix("metadata.name="));
+    let name = names.next()?.trim_start_matches('=');
+    Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Refuse what is not allowed.

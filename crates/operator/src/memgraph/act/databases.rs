@@ -4,7 +4,7 @@ use super::Actor;
 use super::outcome::{Command, Verdict, verdict};
 use crate::bolt::Connection;
 use crate::clock::wall;
-use crate::memgraph::database::{self, DEMOTE, PROMOTE};
+use crate::memgraph::database::{self, PROMOTE};
 use bolt::client::QueryResult;
 use bolt::message::Run;
 use mainstay_core::memgraph::ids::{ProofId, RegistrationName, Term};
@@ -57,7 +57,8 @@ impl Actor<'_> {
     }
 
     pub(super) async fn demote(&self, target: Target) -> Outcome {
-        match self.send(target, &Run::new(DEMOTE), Command::Demote).await {
+        let query = database::demote(self.cluster.settings.ports.of(target.pod));
+        match self.send(target, &Run::new(query), Command::Demote).await {
             Ok(_) => Outcome::Done,
             Err(Reply::Over(outcome)) => outcome,
             Err(Reply::Open(_, mut connection)) => {
@@ -179,8 +180,9 @@ impl Actor<'_> {
         match database::replicas(&mut connection, &prefix, self.cluster.settings.probe).await {
             Ok(rows) if rows.iter().any(|row| row.name == name) => Outcome::Spoiled,
             Ok(_) => Outcome::Refused,
-            // Whether a zombie was left is not known: to undo what is not there does no harm.
-            Err(_) => Outcome::Spoiled,
+            // Whether it left something is not known. To undo it blindly could drop what another turn registered
+            // meanwhile and protects MAIN; the next turn looks.
+            Err(_) => Outcome::Unknown,
         }
     }
 

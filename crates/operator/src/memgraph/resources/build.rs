@@ -1,17 +1,17 @@
 //! Pure: from the declared cluster to its objects.
 
-use super::{DATA_FOLDER, DATA_PATH, INIT_FILE, gateway};
-use crate::memgraph::cluster::Settings;
+use super::{DATA_FOLDER, DATA_PATH, INIT_FILE, INIT_FOLDER, gateway};
+use crate::memgraph::cluster::{ReplicationPorts, Settings};
+use crate::memgraph::database::demote;
 use api::MemgraphCluster;
 use api::memgraph::Durability;
 use kube::{Resource, ResourceExt};
+use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::objects::{
     BOLT_PORT, CLUSTER_LABEL, CONTAINER, ClusterName, REPLICATION_PORT, ROLE_LABEL,
 };
 use serde_json::{Value, json};
-
-/// What makes a pod a REPLICA before Bolt opens. An old MAIN that restarts takes no write.
-const INIT_STATEMENTS: &str = "SET REPLICATION ROLE TO REPLICA WITH PORT 10000;\n";
+use std::collections::BTreeMap;
 
 /// An object to be there, as JSON: the small Kubernetes and snapshots speak it too.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,9 +96,26 @@ impl Site<'_> {
         format!("{}-init", self.name)
     }
 
+    /// What makes a pod a REPLICA before Bolt opens: an old MAIN that restarts takes no write.
     fn init_file(&self) -> Owned {
-        let data = json!({ "data": { "init.cypherl": INIT_STATEMENTS } });
+        let statement = |pod| format!("{};\n", demote(self.settings.ports.of(pod)));
+        let files: BTreeMap<String, String> = match self.settings.ports {
+            ReplicationPorts::Same => BTreeMap::from([(INIT_FILE.to_owned(), statement(Ordinal(0)))]),
+            ReplicationPorts::ByOrdinal => (0..self.cluster.spec.replicas)
+                .map(Ordinal)
+                .map(|pod| (format!("{}.cypherl", self.name.pod(pod)), statement(pod)))
+                .collect(),
+        };
+        let data = json!({ "data": files });
         self.owned("v1", "ConfigMap", &self.init_name(), "init", data)
+    }
+
+    /// Which of its files a pod reads.
+    fn init_path(&self) -> String {
+        match self.settings.ports {
+            ReplicationPorts::Same => format!("{INIT_FOLDER}/{INIT_FILE}"),
+            ReplicationPorts::ByOrdinal => format!("{INIT_FOLDER}/$(POD_NAME).cypherl"),
+        }
     }
 
     /// Names for pods, ready or not: a replica that catches up is not ready and must be found.
@@ -144,7 +161,7 @@ impl Site<'_> {
             format!("--data-directory={DATA_FOLDER}"),
             "--bolt-address=0.0.0.0".to_owned(),
             format!("--bolt-port={BOLT_PORT}"),
-            format!("--init-file={INIT_FILE}"),
+            format!("--init-file={}", self.init_path()),
             "--storage-wal-enabled=true".to_owned(),
             format!("--storage-wal-file-flush-every-n-tx={flush}"),
             "--storage-snapshot-interval-sec=300".to_owned(),
@@ -168,7 +185,10 @@ impl Site<'_> {
             "image": spec.image,
             "args": self.flags(),
             // Large queries spill here; the root file system of a container is small.
-            "env": [{ "name": "TMPDIR", "value": DATA_PATH }],
+            "env": [
+                { "name": "TMPDIR", "value": DATA_PATH },
+                { "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+            ],
             "ports": [
                 { "name": "bolt", "containerPort": BOLT_PORT },
                 { "name": "replication", "containerPort": REPLICATION_PORT },
@@ -179,7 +199,7 @@ impl Site<'_> {
             "lifecycle": { "preStop": { "sleep": { "seconds": 5 } } },
             "volumeMounts": [
                 { "name": "lib-storage", "mountPath": DATA_PATH },
-                { "name": "init", "mountPath": "/etc/mainstay", "readOnly": true },
+                { "name": "init", "mountPath": INIT_FOLDER, "readOnly": true },
             ],
         });
         if let (Value::Object(container), Some(resources)) = (&mut container, &spec.resources) {
@@ -248,13 +268,17 @@ mod tests {
     use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
     fn built(spec: &Value) -> Vec<Owned> {
+        built_with(spec, &Settings::default())
+    }
+
+    fn built_with(spec: &Value, settings: &Settings) -> Vec<Owned> {
         let cluster: MemgraphCluster = serde_json::from_value(json!({
             "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
             "metadata": { "name": "memgraph-ha", "namespace": "db", "uid": "u" },
             "spec": spec,
         }))
         .unwrap();
-        objects(&cluster, &"memgraph-ha".parse().unwrap(), &Settings::default())
+        objects(&cluster, &"memgraph-ha".parse().unwrap(), settings)
     }
 
     fn one(all: &[Owned], kind: &str) -> Value {
@@ -322,6 +346,30 @@ mod tests {
             relaxed
                 .iter()
                 .any(|f| f == "--storage-wal-file-flush-every-n-tx=100000")
+        );
+    }
+
+    #[test]
+    fn pods_that_share_a_network_have_a_file_and_a_port_each() {
+        let settings = Settings {
+            ports: ReplicationPorts::ByOrdinal,
+            ..Settings::default()
+        };
+        let all = built_with(&json!({ "replicas": 2 }), &settings);
+        let files = one(&all, "ConfigMap")["data"].clone();
+        assert_eq!(
+            files,
+            json!({
+                "memgraph-ha-0.cypherl": "SET REPLICATION ROLE TO REPLICA WITH PORT 10000;\n",
+                "memgraph-ha-1.cypherl": "SET REPLICATION ROLE TO REPLICA WITH PORT 10001;\n",
+            })
+        );
+        let init = flags(&one(&all, "StatefulSet"))
+            .into_iter()
+            .find(|f| f.starts_with("--init-file"));
+        assert_eq!(
+            init.as_deref(),
+            Some("--init-file=/etc/mainstay/$(POD_NAME).cypherl")
         );
     }
 

@@ -11,8 +11,10 @@ pub use build::{Owned, objects};
 pub const DATA_PATH: &str = "/var/lib/memgraph";
 /// The data in it.
 pub const DATA_FOLDER: &str = "/var/lib/memgraph/mg_data";
+/// Where init files are mounted.
+pub const INIT_FOLDER: &str = "/etc/mainstay";
 /// The init file that makes a pod REPLICA before Bolt opens.
-pub const INIT_FILE: &str = "/etc/mainstay/init.cypherl";
+pub const INIT_FILE: &str = "init.cypherl";
 /// The marker that asks for a reset, as the seeds have it.
 pub const MARKER: &str = "/var/lib/memgraph/.hard-reset-requested";
 /// The port of a gateway that takes pushes.

@@ -5,6 +5,7 @@ use super::address::Address;
 use super::faults::{Effect, RpcKind};
 use super::node::Node;
 use super::wire::{self, Request};
+use crate::node::{HOSTS_VARIABLE, lookup};
 use sim::memgraph::instance::{Answer, Rpc};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,7 +102,7 @@ impl Node {
             if matches!(request, Rpc::Prepare { .. }) {
                 return Err(Lost::Broken);
             }
-            let connecting = TcpStream::connect((address.host.as_str(), address.port));
+            let connecting = connect(address);
             let stream = timeout(self.config.timing.connect(), connecting)
                 .await
                 .map_err(|_| Lost::Broken)?
@@ -146,5 +147,16 @@ impl Node {
             ))),
             _ => limit,
         }
+    }
+}
+
+/// By the file with the names of the sandbox, if there is one and it knows the name; by the system otherwise.
+async fn connect(address: &Address) -> std::io::Result<TcpStream> {
+    let Address { host, port } = address;
+    let file = std::env::var_os(HOSTS_VARIABLE).and_then(|path| std::fs::read_to_string(path).ok());
+    let known = file.as_deref().map(|file| lookup(file, host)).unwrap_or_default();
+    match known.first() {
+        Some(known) => TcpStream::connect((*known, *port)).await,
+        None => TcpStream::connect((host.as_str(), *port)).await,
     }
 }

@@ -1,0 +1,60 @@
+//! What a sandbox puts into its Kubernetes. Pure.
+
+use operator::install::{self, Install};
+use serde_json::{Value, json};
+
+/// Where everything is.
+pub(crate) const NAMESPACE: &str = "default";
+/// The name of the cluster, as in the seeds.
+pub(crate) const CLUSTER: &str = "memgraph-ha";
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// How many databases.
+    pub(crate) replicas: u8,
+    /// Stand-ins, or a real Memgraph.
+    pub(crate) stand_ins: bool,
+}
+
+/// The operator and one cluster.
+pub(crate) fn objects(wanted: Wanted) -> Vec<Value> {
+    let Wanted { replicas, stand_ins } = wanted;
+    let args = if stand_ins {
+        vec![]
+    } else {
+        // A real server resolves names by the machine's own DNS, and listens for its MAIN on every address of the
+        // machine, so each pod needs a port of its own.
+        vec![
+            "--register-by-ip".to_owned(),
+            "--replication-port-by-ordinal".to_owned(),
+        ]
+    };
+    let operator = Install {
+        namespace: NAMESPACE.to_owned(),
+        image: "mainstay:sandbox".to_owned(),
+        replicas: 2,
+        args,
+    };
+    let mut all = install::objects(&operator);
+    all.push(cluster(replicas, stand_ins));
+    all
+}
+
+fn cluster(replicas: u8, stand_ins: bool) -> Value {
+    // A real server also listens for monitoring on every address, unless it is told its own.
+    let flags: &[&str] = if stand_ins {
+        &[]
+    } else {
+        &["--monitoring-address=0.0.0.0"]
+    };
+    json!({
+        "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
+        "metadata": {
+            "name": CLUSTER, "namespace": NAMESPACE,
+            // Everything here may be broken on purpose.
+            "annotations": { "mainstay.dev/allow-drills": "true" },
+        },
+        "spec": { "replicas": replicas, "flags": flags },
+    })
+}

@@ -1,0 +1,134 @@
+//! `mainstay sandbox`: a cluster on this machine, from one command.
+
+pub(crate) mod control;
+pub(crate) mod found;
+pub(crate) mod manifests;
+pub(crate) mod site;
+
+use self::found::Description;
+use self::site::{Options, Site};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a cluster may take to start, on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How to run a sandbox.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A real memgraph binary to run in place of the stand-in.
+    #[arg(long, value_name = "PATH")]
+    memgraph: Option<PathBuf>,
+    /// How many databases: 0 and 1 take turns as MAIN and SYNC, the others are ASYNC.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=9))]
+    replicas: u8,
+    /// Where clients connect; without it 7687, or any port if that one is taken.
+    #[arg(long)]
+    port: Option<u16>,
+    /// Say nothing but errors and one line when it is ready.
+    #[arg(long)]
+    headless: bool,
+    /// One line of JSON when it is ready, and nothing else on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs until Ctrl-C or SIGTERM, and leaves nothing behind.
+pub(crate) fn command(arguments: Arguments) -> ExitCode {
+    crate::run_to_end("sandbox", run(arguments))
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let Arguments {
+        memgraph,
+        replicas,
+        port,
+        headless,
+        json,
+    } = arguments;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    let quiet = headless || json;
+    let began = Instant::now();
+    let options = Options {
+        memgraph,
+        replicas,
+        port,
+        stand_in: vec![],
+    };
+    let site = Site::start(options).await?;
+    let told = |reason: &str| {
+        if !quiet {
+            println!("  {:>5.1} s  {reason}", began.elapsed().as_secs_f64());
+        }
+    };
+    if !quiet {
+        println!("Starting {replicas} databases, 2 operators and 2 gateways on this machine.");
+    }
+    let served = async {
+        site.until_protected(PATIENCE, told).await?;
+        announce(site.description(), began.elapsed(), headless, json)
+    };
+    tokio::pin!(stop);
+    let ready = tokio::select! {
+        () = &mut stop => Ok(false),
+        served = served => served.map(|()| true),
+    };
+    if matches!(ready, Ok(true)) {
+        stop.await;
+    }
+    if !quiet {
+        println!("\nEnding all processes.");
+    }
+    let ended = site.end().await;
+    ready?;
+    Ok(ended?)
+}
+
+fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string(site)?);
+        return Ok(());
+    }
+    let Description {
+        folder: _,
+        pid: _,
+        bolt,
+        kubeconfig,
+        control: _,
+        namespace: _,
+        cluster,
+        stand_ins,
+    } = site;
+    if headless {
+        println!("ready: bolt://{bolt}");
+        return Ok(());
+    }
+    let databases = if *stand_ins {
+        "stand-ins, which behave like Memgraph 3.12 on the wire and are not Memgraph"
+    } else {
+        "the real Memgraph that was given"
+    };
+    let kubeconfig = kubeconfig.display();
+    println!(
+        "\nServing and protected after {:.1} s. The databases are {databases}.\n\n\
+         \x20 Bolt        bolt://{bolt}\n\
+         \x20 kubeconfig  {kubeconfig}\n\n\
+         Next, from another terminal:\n\
+         \x20 mainstay drill kill-main                     kill MAIN under load: what clients notice, what is lost\n\
+         \x20 kubectl --kubeconfig {kubeconfig} get mgc -w    watch it\n\
+         \x20 mainstay why {cluster}                     who is MAIN, since when, and which rule decided\n\n\
+         Ctrl-C ends everything.",
+        took.as_secs_f64()
+    );
+    Ok(())
+}

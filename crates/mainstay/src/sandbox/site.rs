@@ -1,0 +1,314 @@
+//! A whole cluster on this machine: Kubernetes in this process, everything else as processes of its own.
+
+use super::control::Control;
+use super::found::{Description, home};
+use super::manifests::{CLUSTER, NAMESPACE, Wanted, objects};
+use api::MemgraphCluster;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use kube::{Api, Client};
+use mainstay_core::memgraph::objects::BOLT_PORT;
+use sandbox::kube::{Kubernetes, ListenError};
+use sandbox::node::{Config, Images, Nodes, StartError};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::net::UnixListener;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// How a sandbox is to be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// A real Memgraph to run instead of the stand-in.
+    pub(crate) memgraph: Option<PathBuf>,
+    /// How many databases.
+    pub(crate) replicas: u8,
+    /// Where clients connect; any free port, if the usual one is taken or zero is asked for.
+    pub(crate) port: Option<u16>,
+    /// Arguments for the stand-in alone.
+    pub(crate) stand_in: Vec<String>,
+}
+
+/// Why there is no sandbox.
+#[derive(Debug, Error)]
+pub(crate) enum SiteError {
+    /// The folder.
+    #[error("the folder {path} cannot be used")]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The real database is not there.
+    #[error("{path} is no program that can be run")]
+    Memgraph {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Who we are.
+    #[error("this program's own file cannot be found")]
+    OwnFile(#[source] io::Error),
+    /// Kubernetes has no port.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// There are no nodes.
+    #[error(transparent)]
+    Nodes(#[from] StartError),
+    /// Clients have no port.
+    #[error("clients cannot be given port {port}")]
+    Port {
+        /// Which.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// An object was refused.
+    #[error("{kind} `{name}` was refused")]
+    Object {
+        /// Of what kind.
+        kind: String,
+        /// Which.
+        name: String,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+    /// An object cannot be read: ours to build, and built wrongly.
+    #[error("an object of the sandbox cannot be read")]
+    Build(#[from] serde_json::Error),
+    /// It took too long.
+    #[error("the cluster is not serving and protected after {0:?}; it says: {1}")]
+    NotReady(Duration, String),
+}
+
+/// A running sandbox. All of it ends when it is dropped; [`Site::end`] waits for that and removes the folder.
+pub(crate) struct Site {
+    kubernetes: Kubernetes,
+    nodes: Arc<Nodes>,
+    control: Control,
+    description: Description,
+    tasks: JoinSet<()>,
+}
+
+impl Site {
+    /// Starts everything. Databases come up after it returns: see [`Site::until_protected`].
+    pub(crate) async fn start(options: Options) -> Result<Self, SiteError> {
+        let Options {
+            memgraph,
+            replicas,
+            port,
+            stand_in,
+        } = options;
+        let folder = folder()?;
+        let images = images(memgraph.as_deref(), &stand_in)?;
+        let kubernetes = Kubernetes::new(u64::from(std::process::id()));
+        let listening = kubernetes
+            .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .await?;
+        let kubeconfig = folder.join("kubeconfig");
+        write_private(&kubeconfig, &listening.kubeconfig())?;
+        let mut config = Config::new(folder.join("nodes"), images);
+        config.api = Some(listening);
+        let nodes = Arc::new(Nodes::start(&kubernetes, config)?);
+        let wanted = Wanted {
+            replicas,
+            stand_ins: memgraph.is_none(),
+        };
+        let client = kubernetes.client();
+        for object in objects(wanted) {
+            create(&client, object).await?;
+        }
+        let door = door(&nodes, port).await?;
+        let control = Control::new(kubernetes.clone(), Arc::clone(&nodes), NAMESPACE);
+        let socket = folder.join("control");
+        let unusable = |source| SiteError::Folder {
+            path: socket.clone(),
+            source,
+        };
+        let listener = UnixListener::bind(&socket).map_err(unusable)?;
+        let description = Description {
+            pid: std::process::id(),
+            bolt: door.address().map_err(unusable)?,
+            kubeconfig,
+            control: socket.clone(),
+            namespace: NAMESPACE.to_owned(),
+            cluster: CLUSTER.to_owned(),
+            stand_ins: memgraph.is_none(),
+            folder,
+        };
+        description.write().map_err(unusable)?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(door.run());
+        tasks.spawn(control.clone().serve(listener));
+        Ok(Self {
+            kubernetes,
+            nodes,
+            control,
+            description,
+            tasks,
+        })
+    }
+
+    /// What it says of itself.
+    pub(crate) fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// What can be broken.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Whoever may do everything.
+    pub(crate) fn client(&self) -> Client {
+        self.kubernetes.client()
+    }
+
+    /// Waits until a MAIN serves and is protected. `told` gets each new sentence of the operator on the way.
+    pub(crate) async fn until_protected(
+        &self,
+        patience: Duration,
+        mut told: impl FnMut(&str),
+    ) -> Result<(), SiteError> {
+        let clusters: Api<MemgraphCluster> = Api::namespaced(self.client(), NAMESPACE);
+        let deadline = Instant::now() + patience;
+        let mut last = String::from("nothing yet");
+        loop {
+            // Nobody else uses this client, and it cannot be cut off: an error is a moment, not a state.
+            let status = clusters
+                .get(CLUSTER)
+                .await
+                .ok()
+                .and_then(|cluster| cluster.status);
+            if let Some(status) = status {
+                if let Some(reason) = status.reasons.first().filter(|reason| **reason != last) {
+                    told(reason);
+                    last.clone_from(reason);
+                }
+                let is = |kind: &str| {
+                    let found = status.conditions.iter().find(|condition| condition.kind == kind);
+                    found.is_some_and(|condition| condition.status == "True")
+                };
+                if is("Ready") && is("Protected") {
+                    return Ok(());
+                }
+            }
+            if Instant::now() > deadline {
+                return Err(SiteError::NotReady(patience, last));
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Ends every process and removes the folder.
+    pub(crate) async fn end(self) -> Result<(), SiteError> {
+        let Self {
+            kubernetes,
+            nodes,
+            control,
+            description,
+            mut tasks,
+        } = self;
+        tasks.shutdown().await;
+        drop(control);
+        // Nobody else holds it now: tasks and control are gone.
+        if let Some(nodes) = Arc::into_inner(nodes) {
+            nodes.stop().await;
+        }
+        kubernetes.shutdown().await;
+        std::fs::remove_dir_all(&description.folder).map_err(|source| SiteError::Folder {
+            path: description.folder,
+            source,
+        })
+    }
+}
+
+/// A folder of this sandbox alone, which only its owner can look into.
+fn folder() -> Result<PathBuf, SiteError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let path = home().join(format!("sandbox-{}", std::process::id()));
+    let unusable = |source| SiteError::Folder {
+        path: path.clone(),
+        source,
+    };
+    // The number of a process comes again: what is there is of one that is gone.
+    match std::fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
+        _ => {}
+    }
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&path)
+        .map_err(unusable)?;
+    Ok(path)
+}
+
+fn write_private(path: &Path, text: &str) -> Result<(), SiteError> {
+    std::fs::write(path, text).map_err(|source| SiteError::Folder {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// This very program is operator, gateway and stand-in.
+fn images(memgraph: Option<&Path>, stand_in: &[String]) -> Result<Images, SiteError> {
+    let own = std::env::current_exe().map_err(SiteError::OwnFile)?;
+    let images = Images::new().with("mainstay:*", &own, &[]);
+    Ok(match memgraph {
+        Some(path) => {
+            let unusable = |source| SiteError::Memgraph {
+                path: path.to_owned(),
+                source,
+            };
+            let path = path.canonicalize().map_err(unusable)?;
+            images.with("memgraph/memgraph:*", path, &[])
+        }
+        None => {
+            let mut args = vec!["standin", "memgraph", "--replication-address=0.0.0.0"];
+            args.extend(stand_in.iter().map(String::as_str));
+            images.with("memgraph/memgraph:*", own, &args)
+        }
+    })
+}
+
+async fn create(client: &Client, object: serde_json::Value) -> Result<(), SiteError> {
+    let types: TypeMeta = serde_json::from_value(object.clone())?;
+    let object: DynamicObject = serde_json::from_value(object)?;
+    let (group, version) = types
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", &types.api_version));
+    let kind = GroupVersionKind::gvk(group, version, &types.kind);
+    let resource = ApiResource::from_gvk(&kind);
+    let api = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let created = api.create(&PostParams::default(), &object).await;
+    created.map(drop).map_err(|source| SiteError::Object {
+        kind: kind.kind,
+        name: object.metadata.name.unwrap_or_default(),
+        source: Box::new(source),
+    })
+}
+
+/// The usual port of Bolt, or any if that one is taken: a second sandbox gets another.
+async fn door(nodes: &Nodes, port: Option<u16>) -> Result<sandbox::node::Door, SiteError> {
+    let service = format!("{CLUSTER}-gateway");
+    let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let usual = port.unwrap_or(BOLT_PORT);
+    match nodes.door(at(usual), NAMESPACE, &service, BOLT_PORT).await {
+        Err(error) if port.is_none() && error.kind() == io::ErrorKind::AddrInUse => {
+            nodes.door(at(0), NAMESPACE, &service, BOLT_PORT).await
+        }
+        other => other,
+    }
+    .map_err(|source| SiteError::Port { port: usual, source })
+}
