@@ -1,9 +1,9 @@
 //! `mainstay gateway`.
 
+use crate::kubernetes::{client, install_tls};
 use anyhow::{Context, Result};
 use clap::Args;
 use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Timeouts};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -91,10 +91,7 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
-    // One TLS provider; whoever installed it before chose the same one.
-    rustls::crypto::aws_lc_rs::default_provider()
-        .install_default()
-        .ok();
+    install_tls();
     let done = tokio::runtime::Runtime::new()
         .context("cannot start the runtime")
         .and_then(|runtime| runtime.block_on(run(arguments)));
@@ -109,7 +106,7 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let client = client(arguments.kubeconfig.as_ref()).await?;
+    let client = client(arguments.kubeconfig.as_deref()).await?;
     let resolve = arguments
         .hosts
         .clone()
@@ -127,22 +124,6 @@ async fn run(arguments: Arguments) -> Result<()> {
     eprintln!("mainstay gateway: no new connections; sessions may end");
     gateway.shutdown().await;
     Ok(())
-}
-
-async fn client(kubeconfig: Option<&PathBuf>) -> Result<kube::Client> {
-    let mut config = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
-        }
-        None => kube::Config::infer()
-            .await
-            .context("no Kubernetes: neither a service account nor a kubeconfig")?,
-    };
-    // The gateway decides itself what to try again and when: a write that is retried for minutes is an old one.
-    config.default_retry = false;
-    Ok(kube::Client::try_from(config)?)
 }
 
 fn config(arguments: Arguments) -> Config {

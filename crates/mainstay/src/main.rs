@@ -1,6 +1,8 @@
 //! Mainstay keeps stateful databases standing on Kubernetes.
 
+mod ask;
 mod gateway;
+mod kubernetes;
 mod operator;
 mod sandbox;
 mod show;
@@ -23,6 +25,10 @@ enum Command {
     /// Nothing has to be installed. Without --memgraph the databases are stand-ins. Ctrl-C ends all of it and leaves
     /// nothing behind; a second sandbox gets other addresses. docs/sandbox.md says more.
     Sandbox(Box<sandbox::Arguments>),
+    /// Every cluster in one line: who is MAIN and since when, protected or not, and what it waits for.
+    Status(Box<ask::StatusArguments>),
+    /// What the operator saw, decided and did in its last turn, by which rule, with the age of the evidence.
+    Why(Box<ask::WhyArguments>),
     /// Play a simulated Memgraph cluster: it starts, loses its MAIN, recovers, and says why it did what.
     ///
     /// The decisions are the real ones; databases, Kubernetes and network are models inside this process.
@@ -57,6 +63,8 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Sandbox(arguments) => sandbox::command(*arguments),
+        Command::Status(arguments) => ask::status(*arguments),
+        Command::Why(arguments) => ask::why(*arguments),
         Command::Show { brief } => show::command(brief),
         Command::Gateway(arguments) => gateway::command(*arguments),
         Command::Operator(arguments) => operator::command(*arguments),

@@ -1,8 +1,8 @@
 //! `mainstay operator`.
 
+use crate::kubernetes::{client, install_tls};
 use anyhow::{Context, Result};
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use mainstay_core::lease::LeaseTiming;
 use operator::engine::queue::Limits;
 use operator::engine::turns::Pace;
@@ -73,10 +73,7 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
-    // One provider only; a second call finds the first one's choice, which is the same.
-    rustls::crypto::aws_lc_rs::default_provider()
-        .install_default()
-        .ok();
+    install_tls();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -99,9 +96,9 @@ async fn run(arguments: Arguments) -> Result<()> {
     let kubeconfig = arguments.kubeconfig.clone();
     let operator = Operator::bind(config(
         arguments,
-        client(kubeconfig.as_ref()).await?,
+        client(kubeconfig.as_deref()).await?,
         // A connection of its own: a renewal must not wait behind a list.
-        client(kubeconfig.as_ref()).await?,
+        client(kubeconfig.as_deref()).await?,
     )?)
     .await?;
     if let Some(address) = operator.address() {
@@ -174,22 +171,6 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
         },
         http,
     })
-}
-
-async fn client(kubeconfig: Option<&PathBuf>) -> Result<kube::Client> {
-    let mut config = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
-        }
-        None => kube::Config::infer()
-            .await
-            .context("no Kubernetes: neither a service account nor a kubeconfig")?,
-    };
-    // What is tried again, and when, is decided by the next turn; kube would go on for minutes by itself.
-    config.default_retry = false;
-    Ok(kube::Client::try_from(config)?)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub const NAME: &str = "mainstay-operator";
 /// The lease for which operators compete.
 pub const LEASE: &str = "mainstay-operator";
 /// Where it serves HTTP.
-const HTTP_PORT: u16 = 8080;
+pub const HTTP_PORT: u16 = 8080;
 
 /// How the operator is to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]

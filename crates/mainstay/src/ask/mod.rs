@@ -1,0 +1,113 @@
+//! `mainstay status` and `mainstay why`: what is, and which rule made it so.
+
+mod forward;
+mod status;
+mod why;
+
+use crate::kubernetes::client_for_people;
+use anyhow::{Context, Result};
+use api::MemgraphCluster;
+use clap::Args;
+use jiff::Timestamp;
+use kube::{Api, Client};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What both are given.
+#[derive(Args)]
+struct Where {
+    /// A kubeconfig; without it a sandbox that runs, or what kubectl would use.
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// Only this namespace.
+    #[arg(long, short)]
+    namespace: Option<String>,
+    /// JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Where {
+    async fn client(&self) -> Result<Client> {
+        client_for_people(self.kubeconfig.as_deref()).await
+    }
+
+    fn clusters(&self, client: &Client) -> Api<MemgraphCluster> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        }
+    }
+
+    async fn list(&self, client: &Client) -> Result<Vec<MemgraphCluster>> {
+        let listed = self
+            .clusters(client)
+            .list(&kube::api::ListParams::default())
+            .await;
+        Ok(listed.context("clusters cannot be listed")?.items)
+    }
+}
+
+/// How `mainstay status` is asked.
+#[derive(Args)]
+pub(crate) struct StatusArguments {
+    #[command(flatten)]
+    place: Where,
+}
+
+/// Prints one line for each cluster, and what it waits for.
+pub(crate) fn status(arguments: StatusArguments) -> ExitCode {
+    crate::run_to_end("status", async move {
+        let StatusArguments { place } = arguments;
+        let clusters = place.list(&place.client().await?).await?;
+        if place.json {
+            println!("{}", serde_json::to_string_pretty(&clusters)?);
+        } else {
+            print!("{}", status::render(&clusters, Timestamp::now()));
+        }
+        Ok(())
+    })
+}
+
+/// How `mainstay why` is asked.
+#[derive(Args)]
+pub(crate) struct WhyArguments {
+    /// Which cluster.
+    cluster: String,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// Prints what the leading operator saw, decided and did in its last turn.
+pub(crate) fn why(arguments: WhyArguments) -> ExitCode {
+    crate::run_to_end("why", async move {
+        let WhyArguments { cluster, place } = arguments;
+        let client = place.client().await?;
+        let found = place.list(&client).await?;
+        let mut named = found
+            .into_iter()
+            .filter(|c| c.metadata.name.as_ref() == Some(&cluster));
+        let object = named
+            .next()
+            .with_context(|| format!("there is no MemgraphCluster `{cluster}`"))?;
+        anyhow::ensure!(
+            named.next().is_none(),
+            "several namespaces have a MemgraphCluster `{cluster}`; say which with --namespace"
+        );
+        let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        let path = format!("/api/v1/clusters/{namespace}/{cluster}");
+        let asked = forward::ask_leader(&client, &path).await;
+        if place.json {
+            println!("{}", serde_json::to_string_pretty(&asked?)?);
+            return Ok(());
+        }
+        let now = Timestamp::now();
+        print!("{}", status::render(std::slice::from_ref(&object), now));
+        match asked {
+            Ok(turn) => print!("{}", why::render(&turn, now)?),
+            Err(error) => println!("\nThe operator's own account cannot be had: {error:#}"),
+        }
+        print!("{}", why::history(&object));
+        Ok(())
+    })
+}
