@@ -94,6 +94,46 @@ pub(crate) struct Site {
     control: Control,
     description: Description,
     tasks: JoinSet<()>,
+    folder: Folder,
+}
+
+/// A folder of this sandbox alone, which only its owner can look into. It goes with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, SiteError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let path = home().join(format!("sandbox-{}", std::process::id()));
+        let unusable = |source| SiteError::Folder {
+            path: path.clone(),
+            source,
+        };
+        // The number of a process comes again: what is there is of one that is gone.
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
+            _ => {}
+        }
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .map_err(unusable)?;
+        Ok(Self(path))
+    }
+
+    fn remove(&self) -> Result<(), SiteError> {
+        std::fs::remove_dir_all(&self.0).map_err(|source| SiteError::Folder {
+            path: self.0.clone(),
+            source,
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // It is gone already, unless something failed; then there is nobody to tell.
+        self.remove().ok();
+    }
 }
 
 impl Site {
@@ -105,8 +145,9 @@ impl Site {
             port,
             stand_in,
         } = options;
-        let folder = folder()?;
         let images = images(memgraph.as_deref(), &stand_in)?;
+        let own = Folder::new()?;
+        let folder = own.0.clone();
         let kubernetes = Kubernetes::new(u64::from(std::process::id()));
         let listening = kubernetes
             .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
@@ -152,6 +193,7 @@ impl Site {
             control,
             description,
             tasks,
+            folder: own,
         })
     }
 
@@ -212,8 +254,9 @@ impl Site {
             kubernetes,
             nodes,
             control,
-            description,
+            description: _,
             mut tasks,
+            folder,
         } = self;
         tasks.shutdown().await;
         drop(control);
@@ -222,32 +265,8 @@ impl Site {
             nodes.stop().await;
         }
         kubernetes.shutdown().await;
-        std::fs::remove_dir_all(&description.folder).map_err(|source| SiteError::Folder {
-            path: description.folder,
-            source,
-        })
+        folder.remove()
     }
-}
-
-/// A folder of this sandbox alone, which only its owner can look into.
-fn folder() -> Result<PathBuf, SiteError> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let path = home().join(format!("sandbox-{}", std::process::id()));
-    let unusable = |source| SiteError::Folder {
-        path: path.clone(),
-        source,
-    };
-    // The number of a process comes again: what is there is of one that is gone.
-    match std::fs::remove_dir_all(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
-        _ => {}
-    }
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&path)
-        .map_err(unusable)?;
-    Ok(path)
 }
 
 fn write_private(path: &Path, text: &str) -> Result<(), SiteError> {
@@ -268,6 +287,7 @@ fn images(memgraph: Option<&Path>, stand_in: &[String]) -> Result<Images, SiteEr
                 source,
             };
             let path = path.canonicalize().map_err(unusable)?;
+            rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).map_err(|e| unusable(e.into()))?;
             images.with("memgraph/memgraph:*", path, &[])
         }
         None => {
