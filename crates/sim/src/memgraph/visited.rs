@@ -70,29 +70,12 @@ impl Visited {
 mod tests {
     use super::*;
 
-    const NONE: Budget = Budget {
-        crashes: 0,
-        drains: 0,
-        volumes: 0,
-        partitions: 0,
-        suspicions: 0,
-        late: 0,
-        switchovers: 0,
-        hand_drops: 0,
-        records: 0,
-        sleeps: 0,
-        overrides: 0,
-        repairs: 0,
-        unmarks: 0,
-        hangs: 0,
-    };
-
     fn left(crashes: u8, repairs: u8) -> Left {
         Left::of(&Budget {
             crashes,
             repairs,
             late: 3,
-            ..NONE
+            ..Budget::NONE
         })
     }
 

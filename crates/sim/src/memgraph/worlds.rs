@@ -28,22 +28,7 @@ struct Row {
     liveness: bool,
 }
 
-const NONE: Budget = Budget {
-    crashes: 0,
-    volumes: 0,
-    drains: 0,
-    partitions: 0,
-    suspicions: 0,
-    late: 0,
-    switchovers: 0,
-    hand_drops: 0,
-    records: 0,
-    sleeps: 0,
-    overrides: 0,
-    repairs: 0,
-    unmarks: 0,
-    hangs: 0,
-};
+const NONE: Budget = Budget::NONE;
 
 const ROW: Row = Row {
     name: "",

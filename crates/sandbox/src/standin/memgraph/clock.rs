@@ -1,77 +1,27 @@
 //! Wall-clock time as the server writes it into names and rows, and random ids.
 
+use jiff::Timestamp;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A moment, cut into what a name needs.
+/// A moment, as names and rows have it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stamp {
-    year: i64,
-    month: u64,
-    day: u64,
-    hour: u64,
-    minute: u64,
-    second: u64,
-    micros: u32,
-}
+pub(super) struct Stamp(Timestamp);
 
 impl Stamp {
     pub(super) fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (days, rest) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-        let (year, month, day) = civil(days);
-        Self {
-            year,
-            month,
-            day,
-            hour: rest / 3600,
-            minute: rest / 60 % 60,
-            second: rest % 60,
-            micros: since.subsec_micros(),
-        }
+        Self(Timestamp::try_from(SystemTime::now()).unwrap_or_default())
     }
 
     /// As in the name of a log or snapshot file: sorts by time.
     pub(super) fn for_file(self) -> String {
-        let Self {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-            micros,
-        } = self;
-        format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{micros:06}")
+        self.0.strftime("%Y%m%d%H%M%S%6f").to_string()
     }
 
     /// As in a row of `SHOW SNAPSHOTS`.
     pub(super) fn for_row(self) -> String {
-        let Self {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-            micros,
-        } = self;
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}+0000")
+        self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f+0000").to_string()
     }
-}
-
-/// Days since 1970 as year, month and day (Howard Hinnant's algorithm).
-fn civil(days: u64) -> (i64, u64, u64) {
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let day_of_era = z % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    (i64::try_from(year).unwrap_or(i64::MAX), month, day)
 }
 
 /// A random number. The keys of std's hasher are random per process and
@@ -126,10 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_has_its_date() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(20_773), (2026, 11, 16));
+    fn a_moment_is_written_as_a_real_server_writes_it() {
+        let stamp = |text: &str| Stamp(text.parse().unwrap());
+        let leap = stamp("2000-02-29T23:59:58.000007Z");
+        assert_eq!(leap.for_file(), "20000229235958000007");
+        assert_eq!(leap.for_row(), "2000-02-29T23:59:58.000007+0000");
+        assert_eq!(stamp("1970-01-01T00:00:00Z").for_file(), "19700101000000000000");
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl State {
 }
 
 /// The process whose database must answer for this step to be done.
-fn commanded(step: &Step) -> Option<Target> {
+pub(super) fn commanded(step: &Step) -> Option<Target> {
     match step {
         Step::Demote(on)
         | Step::Promote(on)

@@ -5,6 +5,7 @@
 //! numbers that only have to be distinct or ordered are renumbered.
 
 use super::action::Action;
+use super::calls::commanded;
 use super::config::Config;
 use super::state::{Hashed, State};
 use crate::memgraph::instance::{DatabaseId, EpochId, IdVisitor, MainId, Ts};
@@ -342,15 +343,8 @@ fn is_doomed<'a>(steps: impl Iterator<Item = &'a Planned>) -> bool {
 /// The process a command is meant for, if it is meant for one alone.
 fn addressee(step: &Step) -> Option<Target> {
     match step {
-        Step::Demote(on)
-        | Step::Promote(on)
-        | Step::AdvanceMark { on, .. }
-        | Step::Register { on, .. }
-        | Step::Drop { on, .. }
-        | Step::WriteProof { on, .. }
-        | Step::ReadProof { on, .. } => Some(*on),
         Step::EndProcess { target, .. } => Some(*target),
-        _ => None,
+        other => commanded(other),
     }
 }
 

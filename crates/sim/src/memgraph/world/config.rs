@@ -39,6 +39,24 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// Nothing goes wrong.
+    pub const NONE: Self = Self {
+        crashes: 0,
+        drains: 0,
+        volumes: 0,
+        partitions: 0,
+        suspicions: 0,
+        late: 0,
+        switchovers: 0,
+        hand_drops: 0,
+        records: 0,
+        sleeps: 0,
+        overrides: 0,
+        repairs: 0,
+        unmarks: 0,
+        hangs: 0,
+    };
+
     /// Each fault by its name in the plural, with how often it may still happen.
     pub fn named(&self) -> [(&'static str, u8); 14] {
         let Self {
