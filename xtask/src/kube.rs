@@ -33,13 +33,6 @@ pub(crate) struct ConformanceArgs {
     only: String,
 }
 
-/// What is measured.
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchTask {
-    /// The small Kubernetes: 1,000 objects, 10,000 watch events
-    Kube,
-}
-
 /// Where the one real cluster of this machine keeps its data.
 fn folder(workspace: &Workspace) -> PathBuf {
     tools::home(workspace).join("real-kubernetes")
@@ -73,26 +66,6 @@ pub(crate) fn conformance(workspace: &Workspace, args: &ConformanceArgs) -> Resu
         .arg(&args.only)
         .arg("--kubeconfig")
         .arg(kubeconfig);
-    println!("$ {}", display(&command));
-    stream(&mut command)?;
-    Ok(Verdict::Good)
-}
-
-/// Measure, in release, and fail above the limits.
-pub(crate) fn bench(workspace: &Workspace, task: &BenchTask) -> Result<Verdict> {
-    let example = match task {
-        BenchTask::Kube => "bench_kube",
-    };
-    let mut command = workspace.cargo();
-    command.args([
-        "run",
-        "--locked",
-        "--release",
-        "--package",
-        "sandbox",
-        "--example",
-        example,
-    ]);
     println!("$ {}", display(&command));
     stream(&mut command)?;
     Ok(Verdict::Good)

@@ -3,10 +3,10 @@
 //! `cargo xtask test` is the whole of it; `cargo xtask mutants` asks the
 //! harder question whether the tests would notice a wrong protocol.
 
+mod bench;
 mod checks;
 mod conformance;
 mod kube;
-
 mod mutants;
 mod stages;
 mod summary;
@@ -41,7 +41,7 @@ enum Task {
     Conformance(kube::ConformanceArgs),
     /// Measure what has a limit
     #[command(subcommand)]
-    Bench(kube::BenchTask),
+    Bench(bench::BenchTask),
     /// Ask the stand-in, or a real server, for everything that the operator relies on
     MemgraphConformance(conformance::ConformanceArgs),
 }
@@ -64,7 +64,7 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Mutants(args) => mutants::mutants(&workspace, &args),
         Task::Kube(task) => kube::kube(&workspace, &task),
         Task::Conformance(args) => kube::conformance(&workspace, &args),
-        Task::Bench(task) => kube::bench(&workspace, &task),
+        Task::Bench(task) => bench::bench(&workspace, &task),
         Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),
     }
 }
