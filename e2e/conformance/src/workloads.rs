@@ -99,7 +99,16 @@ async fn a_stateful_set_scales(world: World) -> Result<()> {
         json!("app=db"),
     )?;
     set(&mut scale, "/spec/replicas", json!(0));
-    let put = world.put(&path, &scale).await?;
+    let mut put = world.put(&path, &scale).await?;
+    // The controller writes the status of a new set at the same time.
+    for _ in 0..10 {
+        if put.code != 409 {
+            break;
+        }
+        scale = world.get(&path).await?.body;
+        set(&mut scale, "/spec/replicas", json!(0));
+        put = world.put(&path, &scale).await?;
+    }
     world.same("put", put.code, 200)?;
     let below = world
         .patch("merge-patch+json", &path, &json!({"spec": {"replicas": -1}}))

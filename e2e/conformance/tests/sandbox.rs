@@ -24,6 +24,20 @@ async fn the_small_kubernetes_does_what_is_relied_upon() {
     kubernetes.shutdown().await;
 }
 
+/// As against a real control plane: controllers, and no node for anything to run on.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_does_the_same_with_its_controllers() {
+    let folder = std::env::temp_dir().join(format!("mainstay-conformance-{}", std::process::id()));
+    let kubernetes = Kubernetes::new(3);
+    let mut config = sandbox::node::Config::new(&folder, sandbox::node::Images::new());
+    config.nodes.clear();
+    let nodes = sandbox::node::Nodes::start(&kubernetes, config).unwrap();
+    judge(&conformance::run(&kubernetes.client(), None, "").await);
+    nodes.stop().await;
+    kubernetes.shutdown().await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_does_the_same_over_its_port_and_with_tokens() {
     let kubernetes = Kubernetes::new(2);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::failure::Cause;
 use super::kinds::{Kind, KindInfo};
-use super::value::{items, text};
+use super::value::{items, remove, text};
 
 /// Where deletion stands.
 pub(crate) fn is_deleting(object: &Value) -> bool {
@@ -19,6 +19,22 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
         .iter()
         .filter_map(Value::as_str)
         .collect()
+}
+
+/// Upstream does not write lists and maps of the metadata that have nothing in them.
+pub(crate) fn without_empty(object: &mut Value) {
+    let empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        _ => false,
+    };
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let path = format!("/metadata/{field}");
+        if object.pointer(&path).is_some_and(empty) {
+            remove(object, &["metadata", field]);
+        }
+    }
 }
 
 /// Letters that make no words, as upstream uses for generated names.

@@ -203,6 +203,7 @@ impl Store {
                 )));
             }
         }
+        meta::without_empty(&mut kept);
         let mut causes = meta::check(call.resource.kind, &kept);
         if let Some(schema) = schema {
             schema::default(schema, &mut kept);

@@ -39,7 +39,7 @@ pub(super) fn reconcile(now: Timestamp, settings: &Settings, view: &dyn View, tu
     for pod in &pods {
         let node = text(pod, "/spec/nodeName");
         let home = nodes.iter().find(|other| name_of(other) == node);
-        let lost = !node.is_empty() && home.is_none();
+        let lost = !node.is_empty() && home.is_none() && !is_awaited(now, pod, turn);
         let given_up = is_deleting(pod) && home.is_some_and(|node| tainted(node, OUT_OF_SERVICE));
         if lost || given_up {
             turn.writes.push(Write::Delete {
@@ -47,6 +47,20 @@ pub(super) fn reconcile(now: Timestamp, settings: &Settings, view: &dyn View, tu
                 grace: Some(0),
             });
         }
+    }
+}
+
+/// A pod that no node has taken yet: the object of its node may come a little later. Upstream gives every pod on an
+/// unknown node this time.
+fn is_awaited(now: Timestamp, pod: &Value, turn: &mut Turn) -> bool {
+    const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
+    let made = time(pod, "/metadata/creationTimestamp").filter(|_| text(pod, "/status/startTime").is_empty());
+    match made.and_then(|made| made.checked_add(QUARANTINE).ok()) {
+        Some(until) if until > now => {
+            turn.due(until);
+            true
+        }
+        _ => false,
     }
 }
 
