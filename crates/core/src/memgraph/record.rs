@@ -284,6 +284,8 @@ impl Record {
         next.sync = Some(sync);
         next.writes = Writes::Open;
         next.exposed = false;
+        // The hold was worth it. The pause between two holds is for those that lead to nothing.
+        next.held_at = Time::ZERO;
         if next.reset.is_some_and(|r| r.pod == sync.pod) {
             next.reset = None;
         }

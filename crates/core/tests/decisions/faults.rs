@@ -495,3 +495,20 @@ fn an_override_also_fences_a_main_that_was_being_promoted_again() {
     };
     assert!(fences(process(0)) && fences(second(0)), "{}", text(&again.plan()));
 }
+
+/// A replica that had just been protected and lost its process waited half a minute for nothing.
+#[test]
+fn a_hold_that_led_to_protection_needs_no_pause_before_the_next() {
+    let before = cluster().record.expect("a record");
+    let sync = before.sync.expect("it is protected");
+    let proven = before.held(ago(2_000)).protected(sync);
+    let joining = |held_at| cluster().joining().record(move |r| r.held_at = held_at);
+    let holds = |held_at| {
+        has_step(
+            &joining(held_at),
+            |step| matches!(step, Step::WriteRecord(r) if r.writes == Writes::Held),
+        )
+    };
+    assert!(holds(proven.held_at), "the last hold was worth it");
+    assert!(!holds(ago(2_000)), "the last hold led to nothing");
+}

@@ -1,7 +1,7 @@
 //! What Kubernetes says of the pods.
 
 use super::cluster::Cluster;
-use super::resources::{DATA_PATH, INIT_FILE};
+use super::resources::{DATA_PATH, INIT_FOLDER};
 use crate::call::{CallError, bounded, optional};
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -153,12 +153,12 @@ fn ended(container: &ContainerStatus) -> Option<ProcessId> {
 
 /// Does it start with the init file that makes it REPLICA before Bolt opens? Only our own file is known to.
 fn has_start_fence(pod: &Pod) -> bool {
-    let flag = format!("--init-file={INIT_FILE}");
+    let flag = format!("--init-file={INIT_FOLDER}/");
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     containers
         .filter(|c| c.name == CONTAINER)
         .flat_map(|c| c.args.iter().flatten())
-        .any(|arg| *arg == flag)
+        .any(|arg| arg.starts_with(&flag))
 }
 
 #[cfg(test)]
