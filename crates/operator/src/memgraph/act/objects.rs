@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{AttachParams, DeleteParams, PostParams, Preconditions};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::document::Document;
-use mainstay_core::memgraph::ids::{PodUid, ResetId, Term};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId, Term};
 use mainstay_core::memgraph::marker::{MarkerFile, Meant};
 use mainstay_core::memgraph::objects::CONTAINER;
 use mainstay_core::memgraph::plan::{Step, Target};
@@ -58,9 +58,14 @@ impl Actor<'_> {
         let (Step::DeletePod { target, .. } | Step::EndProcess { target, .. }) = step else {
             return Outcome::Refused;
         };
-        let name = self.cluster.name.pod(target.pod);
+        self.delete(target.pod, uid, Some(grace)).await
+    }
+
+    /// The next of a planned restart. It has its own time to end.
+    pub(super) async fn delete(&self, pod: Ordinal, uid: PodUid, grace: Option<u32>) -> Outcome {
+        let name = self.cluster.name.pod(pod);
         let params = DeleteParams {
-            grace_period_seconds: Some(grace),
+            grace_period_seconds: grace,
             preconditions: Some(Preconditions {
                 uid: Some(dashed(uid)),
                 resource_version: None,

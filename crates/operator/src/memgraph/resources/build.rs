@@ -270,6 +270,8 @@ impl Site<'_> {
             "replicas": self.cluster.spec.replicas,
             // All at once: pod 1 must not wait for pod 0 when pod 0 cannot start.
             "podManagementPolicy": "Parallel",
+            // The operator restarts pods itself: Kubernetes does not know who is MAIN.
+            "updateStrategy": { "type": "OnDelete" },
             "selector": { "matchLabels": self.selector("database") },
             "template": template,
             "volumeClaimTemplates": [self.claim()],
