@@ -37,7 +37,7 @@ pub enum NotNow {
     Asked,
     /// MAIN does not serve, is not protected, or something is under way.
     Unprotected,
-    /// This pod is not back, or not level.
+    /// This pod is not back, or has not caught up.
     Away(Ordinal),
 }
 
@@ -108,7 +108,7 @@ fn in_order(view: &View<'_>, outdated: &[Ordinal]) -> Rolling {
     }
 }
 
-/// MAIN, if it serves and is protected, nothing is under way, and every pod is level.
+/// MAIN, if it serves and is protected, nothing is under way, and every pod follows.
 fn quiet<'a>(view: &View<'a>) -> Result<&'a Main, NotNow> {
     let wishes = &view.seen.wishes;
     if wishes.override_main.is_some() || wishes.switchover.is_some() {
@@ -126,20 +126,23 @@ fn quiet<'a>(view: &View<'a>) -> Result<&'a Main, NotNow> {
     }
     match (0..view.spec().replicas)
         .map(Ordinal)
-        .find(|pod| *pod != main.pod && !level(view, main, *pod))
+        .find(|pod| *pod != main.pod && !follows(view, main, *pod))
     {
         Some(away) => Err(NotNow::Away(away)),
         None => Ok(main),
     }
 }
 
-fn level(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
+/// It is there and takes what MAIN sends. Under load a replica is hardly ever level when it is looked at: to ask for
+/// that would wait for ever.
+fn follows(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
     let there = view
         .seen
         .object(pod)
         .is_some_and(|object| object.ready && !object.terminating);
-    let ready = view.answer(main.pod).is_some_and(|answer| {
-        View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready && r.behind == 0)
+    let sent = view.answer(main.pod).is_some_and(|answer| {
+        View::registrations_of(answer, pod)
+            .any(|r| r.attached && matches!(r.status, Status::Ready | Status::Replicating))
     });
-    there && ready && view.answer(pod).is_some()
+    there && sent && view.answer(pod).is_some()
 }

@@ -53,8 +53,8 @@ fn nobody_is_restarted_while_anybody_else_is_not_well() {
             NotNow::Away(Ordinal(2)),
         ),
         (
-            "the ASYNC pod is behind",
-            cluster().listed(2, |r| r.behind = -1),
+            "the ASYNC pod is not reached",
+            cluster().listed(2, |r| r.status = Status::Invalid),
             NotNow::Away(Ordinal(2)),
         ),
         (
@@ -71,6 +71,19 @@ fn nobody_is_restarted_while_anybody_else_is_not_well() {
     ];
     for (name, situation, why) in rows {
         assert_eq!(asked(&situation, &[0, 1, 2]), wait(why), "{name}");
+    }
+}
+
+#[test]
+fn under_load_nobody_is_ever_level_and_the_restart_goes_on() {
+    let busy = |pod| {
+        cluster().listed(pod, |r| {
+            r.status = Status::Replicating;
+            r.behind = -3;
+        })
+    };
+    for pod in [1, 2] {
+        assert_eq!(asked(&busy(pod), &[0, 1, 2]), restart(&busy(pod), 2));
     }
 }
 
