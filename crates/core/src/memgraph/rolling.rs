@@ -52,12 +52,7 @@ impl fmt::Display for NotNow {
 }
 
 /// The next pod of those that were made from an older template; `None` if there is none of them.
-pub fn next(
-    record: Option<&Record>,
-    seen: &Observed,
-    now: Time,
-    outdated: &[Ordinal],
-) -> Option<Rolling> {
+pub fn next(record: Option<&Record>, seen: &Observed, now: Time, outdated: &[Ordinal]) -> Option<Rolling> {
     if outdated.is_empty() {
         return None;
     }
@@ -79,10 +74,7 @@ pub fn next(
 fn restart_dead(seen: &Observed, pod: Ordinal) -> Option<Rolling> {
     let object = seen.object(pod)?;
     let dead = object.running.is_none() && !object.ready && !object.terminating;
-    dead.then_some(Rolling::Restart {
-        pod,
-        uid: object.uid,
-    })
+    dead.then_some(Rolling::Restart { pod, uid: object.uid })
 }
 
 fn in_order(view: &View<'_>, outdated: &[Ordinal]) -> Rolling {
@@ -95,12 +87,11 @@ fn in_order(view: &View<'_>, outdated: &[Ordinal]) -> Rolling {
     let last = others.max_by_key(|pod| (!pod.is_authority(), *pod));
     match last {
         Some(pod) => match view.seen.object(pod) {
-            Some(object) => Rolling::Restart {
-                pod,
-                uid: object.uid,
-            },
+            Some(object) => Rolling::Restart { pod, uid: object.uid },
             None => Rolling::Wait(NotNow::Away(pod)),
         },
+        // A human keeps MAIN where it is.
+        None if view.seen.wishes.switchover.is_some() => Rolling::Wait(NotNow::Asked),
         None => match main.pod.partner() {
             Some(to) => Rolling::Move { to },
             None => Rolling::Wait(NotNow::Unprotected),
@@ -110,12 +101,18 @@ fn in_order(view: &View<'_>, outdated: &[Ordinal]) -> Rolling {
 
 /// MAIN, if it serves and is protected, nothing is under way, and every pod follows.
 fn quiet<'a>(view: &View<'a>) -> Result<&'a Main, NotNow> {
-    let wishes = &view.seen.wishes;
-    if wishes.override_main.is_some() || wishes.switchover.is_some() {
-        return Err(NotNow::Asked);
-    }
     let record = view.record;
     let main = record.main.as_ref().ok_or(NotNow::Unprotected)?;
+    // A wish stays written after it was fulfilled.
+    let wishes = &view.seen.wishes;
+    let elsewhere = wishes.switchover.is_some_and(|to| to != main.pod);
+    if elsewhere
+        || wishes
+            .override_main
+            .is_some_and(|wish| record.honoured != Some(wish))
+    {
+        return Err(NotNow::Asked);
+    }
     let protected = record.state == State::Serving
         && record.reset.is_none()
         && record.writes == Writes::Open

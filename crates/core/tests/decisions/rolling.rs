@@ -41,11 +41,23 @@ fn nobody_is_restarted_while_anybody_else_is_not_well() {
     let wait = |why| Some(Rolling::Wait(why));
     let paused = cluster().wish(|w| w.paused_until = Some(NOW + Duration::from_secs(1)));
     let rows = [
-        ("nobody protects MAIN", cluster().unprotected(), NotNow::Unprotected),
-        ("the protected pod restarted", cluster().restarted(1), NotNow::Unprotected),
+        (
+            "nobody protects MAIN",
+            cluster().unprotected(),
+            NotNow::Unprotected,
+        ),
+        (
+            "the protected pod restarted",
+            cluster().restarted(1),
+            NotNow::Unprotected,
+        ),
         ("MAIN is silent", cluster().silent(0, 3), NotNow::Unprotected),
         ("writes are held", cluster().held(), NotNow::Unprotected),
-        ("a reset is under way", cluster().resetting(2), NotNow::Unprotected),
+        (
+            "a reset is under way",
+            cluster().resetting(2),
+            NotNow::Unprotected,
+        ),
         ("a move is under way", cluster().moving(), NotNow::Unprotected),
         (
             "the ASYNC pod catches up",
@@ -85,6 +97,13 @@ fn under_load_nobody_is_ever_level_and_the_restart_goes_on() {
     for pod in [1, 2] {
         assert_eq!(asked(&busy(pod), &[0, 1, 2]), restart(&busy(pod), 2));
     }
+}
+
+#[test]
+fn a_wish_that_was_fulfilled_holds_up_only_what_it_contradicts() {
+    let stays = cluster().wish(|w| w.switchover = Some(Ordinal(0)));
+    assert_eq!(asked(&stays, &[0, 1]), restart(&stays, 1));
+    assert_eq!(asked(&stays, &[0]), Some(Rolling::Wait(NotNow::Asked)));
 }
 
 #[test]

@@ -101,7 +101,10 @@ impl Whole {
             if fits(&record) {
                 return Ok(record);
             }
-            ensure!(Instant::now() < deadline, "the cluster is not {what}: {record:#?}");
+            ensure!(
+                Instant::now() < deadline,
+                "the cluster is not {what}: {record:#?}"
+            );
             sleep(Duration::from_millis(50)).await;
         }
     }

@@ -55,7 +55,10 @@ async fn a_diverged_async_replica_is_reset_by_itself_and_its_data_is_kept() -> R
         "{} is empty",
         quarantine.display()
     );
-    ensure!(!volume.join(".hard-reset-requested").exists(), "the marker is gone");
+    ensure!(
+        !volume.join(".hard-reset-requested").exists(),
+        "the marker is gone"
+    );
     let log = whole.init_log(2).await?;
     ensure!(
         log.contains("Hard reset complete - pod will start with clean slate"),
@@ -100,7 +103,10 @@ async fn a_stale_marker_on_a_healthy_pod_that_restarts_wipes_nothing() -> Result
         "and kept for whoever asks"
     );
     ensure!(!volume.join("quarantine").exists(), "no data was moved");
-    ensure!(whole.count(2, "Written").await? == 1, "it started on its own data");
+    ensure!(
+        whole.count(2, "Written").await? == 1,
+        "it started on its own data"
+    );
     let log = whole.init_log(2).await?;
     ensure!(log.contains("The marker has no effect"), "{log}");
     whole.end().await

@@ -88,10 +88,12 @@ async fn a_rolling_restart_under_load_moves_main_once_and_loses_nothing() -> Res
     let began = Instant::now();
     sets.patch("memgraph-ha", &PatchParams::default(), &Patch::Merge(patch))
         .await?;
-    let order = order(&whole).await;
-    let order = order?;
+    let order = order(&whole).await?;
+    let old = before.main.context("nobody serves")?.process;
     let after = whole
-        .until("served by pod 1 and protected", |r| serves(r, 1) && r.sync.is_some())
+        .until("served by pod 1 and protected by the new pod 0", |r| {
+            serves(r, 1) && r.sync.is_some_and(|sync| sync.process != old)
+        })
         .await?;
     let took = began.elapsed();
     stop.send(true)?;
@@ -123,10 +125,7 @@ async fn a_rolling_restart_under_load_moves_main_once_and_loses_nothing() -> Res
     let rows = whole
         .ask(main, "MATCH (n:Numbered) RETURN n.n AS n ORDER BY n")
         .await?;
-    let found: BTreeSet<i64> = rows
-        .iter()
-        .filter_map(|row| row.first()?.as_int())
-        .collect();
+    let found: BTreeSet<i64> = rows.iter().filter_map(|row| row.first()?.as_int()).collect();
     let lost: Vec<&i64> = ledger.acknowledged.difference(&found).collect();
     ensure!(lost.is_empty(), "acknowledged and lost: {lost:?}");
     ensure!(!ledger.acknowledged.is_empty(), "nothing was written");

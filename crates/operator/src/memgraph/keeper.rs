@@ -188,7 +188,8 @@ impl Keeper {
         };
         let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
         if let Some(Rolling::Wait(why)) = rolling {
-            told.notes.push(format!("the restart for a new template waits: {why}"));
+            told.notes
+                .push(format!("the restart for a new template waits: {why}"));
         }
         Ok(told)
     }

@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use super::resources::{DATA_PATH, INIT_FOLDER};
 use crate::call::{CallError, bounded, optional};
+use crate::pod::INIT_CONTAINER;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -25,6 +26,8 @@ pub struct Seen {
     pub object: PodObject,
     /// Where it is reached.
     pub ip: Option<IpAddr>,
+    /// It has the init container that asks the record before it obeys a marker.
+    pub prepared: bool,
     /// The revision of the template it was made from.
     revision: Option<String>,
 }
@@ -83,11 +86,7 @@ impl Workload {
             return vec![];
         };
         let old = |pod: &&Seen| pod.revision.as_ref().is_some_and(|revision| revision != newest);
-        self.pods
-            .iter()
-            .filter(old)
-            .map(|pod| pod.ordinal)
-            .collect()
+        self.pods.iter().filter(old).map(|pod| pod.ordinal).collect()
     }
 
     /// The pod of this ordinal.
@@ -169,6 +168,7 @@ fn seen(ordinal: Ordinal, pod: &Pod, volume: Option<VolumeId>) -> Option<Seen> {
             start_fence: has_start_fence(pod),
         },
         ip,
+        prepared: has_our_init_container(pod),
         revision: pod.labels().get(REVISION).cloned(),
     })
 }
@@ -194,6 +194,18 @@ fn has_start_fence(pod: &Pod) -> bool {
         .filter(|c| c.name == CONTAINER)
         .flat_map(|c| c.args.iter().flatten())
         .any(|arg| arg.starts_with(&flag))
+}
+
+/// One of the same name in an adopted StatefulSet deletes the data at once, as the seeds have it.
+fn has_our_init_container(pod: &Pod) -> bool {
+    let containers = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
+    let ours = |args: &Vec<String>| args.starts_with(&["pod".to_owned(), "prepare".to_owned()]);
+    containers
+        .filter(|c| c.name == INIT_CONTAINER)
+        .any(|c| c.args.as_ref().is_some_and(ours))
 }
 
 #[cfg(test)]
@@ -256,6 +268,26 @@ mod tests {
             (facts.running, facts.ended),
             (None, process("bbbb0000000000000000000000000002"))
         );
+    }
+
+    #[test]
+    fn only_our_own_init_container_is_trusted_with_a_marker() {
+        let with = |init: serde_json::Value| {
+            let mut pod = pod(&json!({"running": {}}), &json!({}));
+            if let Some(spec) = &mut pod.spec {
+                spec.init_containers = serde_json::from_value(init).unwrap();
+            }
+            seen(Ordinal(1), &pod, None).unwrap().prepared
+        };
+        let name = "data-cleanup";
+        assert!(with(
+            json!([{ "name": name, "args": ["pod", "prepare", "--cluster=db"] }])
+        ));
+        assert!(!with(
+            json!([{ "name": name, "command": ["/bin/sh", "-c"], "args": ["rm -rf mg_data/*"] }])
+        ));
+        assert!(!with(json!([{ "name": "other", "args": ["pod", "prepare"] }])));
+        assert!(!with(json!([])));
     }
 
     #[test]

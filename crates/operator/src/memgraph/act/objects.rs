@@ -109,6 +109,18 @@ impl Actor<'_> {
     /// and after: if another container runs by then the turn ends here, its pod is not deleted, and the request is
     /// taken back when that process is seen. The marker names pod and process; in a later pod it has no effect.
     pub(super) async fn write_marker(&self, target: Target, id: ResetId, term: Term) -> Outcome {
+        let writing = self.write_marker_into(target, id, term);
+        timeout(self.cluster.settings.command, writing)
+            .await
+            .unwrap_or(Outcome::Unknown)
+    }
+
+    async fn write_marker_into(&self, target: Target, id: ResetId, term: Term) -> Outcome {
+        let prepared = self.look.workload.pod(target.pod).is_some_and(|pod| pod.prepared);
+        if !prepared {
+            tracing::warn!(pod = %target.pod, "not reset: its pod has no init container that keeps the data");
+            return Outcome::Refused;
+        }
         let Some(pod_uid) = self.runs(target).await else {
             return Outcome::Refused;
         };
@@ -134,8 +146,8 @@ impl Actor<'_> {
             "Starting hard reset procedure for diverged replica"
         );
         let script = format!("cat > {MARKER}.new && mv {MARKER}.new {MARKER}");
-        match timeout(self.cluster.settings.command, self.exec(&pod, &script, &text)).await {
-            Ok(Ok(())) if self.runs(target).await == Some(pod_uid) => {
+        match self.exec(&pod, &script, &text).await {
+            Ok(()) if self.runs(target).await == Some(pod_uid) => {
                 tracing::info!(
                     pod_name = pod,
                     replica_name,
@@ -143,8 +155,8 @@ impl Actor<'_> {
                 );
                 Outcome::Done
             }
-            Ok(Ok(())) | Err(_) => Outcome::Unknown,
-            Ok(Err(error)) => {
+            Ok(()) => Outcome::Unknown,
+            Err(error) => {
                 tracing::warn!(pod_name = pod, replica_name, %error, "the marker was not written");
                 Outcome::Unknown
             }
