@@ -33,6 +33,7 @@ mod decisions {
     mod reads;
     mod render;
     mod resets;
+    mod rolling;
     #[cfg(feature = "rule-switches")]
     mod rule_switches;
     mod switchover;

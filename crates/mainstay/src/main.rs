@@ -4,6 +4,7 @@ mod ask;
 mod gateway;
 mod kubernetes;
 mod operator;
+mod pod;
 mod sandbox;
 mod show;
 
@@ -46,6 +47,9 @@ enum Command {
     ///
     /// Several may run; one of them leads. docs/operator.md says more.
     Operator(Box<operator::Arguments>),
+    /// What runs inside a database pod.
+    #[command(subcommand)]
+    Pod(pod::Command),
     /// Print the definition of the kind MemgraphCluster, for `kubectl apply -f -`.
     Crd,
     /// Run a stand-in for a database, with the command line of the real server.
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::Show { brief } => show::command(brief),
         Command::Gateway(arguments) => gateway::command(*arguments),
         Command::Operator(arguments) => operator::command(*arguments),
+        Command::Pod(command) => pod::command(command),
         Command::Crd => definition(),
         Command::Standin { args } => ::sandbox::standin::command(args),
     }

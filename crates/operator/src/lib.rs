@@ -7,6 +7,7 @@
 //! | `engine` | what is not: queues, watches, turns, the lease |
 //! | `http` | health, metrics, state |
 //! | `install` | the objects of the operator itself |
+//! | `pod` | what runs inside a database pod |
 //!
 //! Read `memgraph::keeper` first: one turn is one screen.
 
@@ -17,6 +18,7 @@ pub mod engine;
 pub mod http;
 pub mod install;
 pub mod memgraph;
+pub mod pod;
 pub mod run;
 
 pub use run::{Config, Operator, RunError};

@@ -17,6 +17,8 @@
 //! | `plan`, `reason`, `rules` | what comes out, and why |
 //! | `turn` | the executor as a state machine |
 //! | `gate`, `read_gate`, `prepare` | what the gateways and the init container decide |
+//! | `rolling` | which pod is restarted next when the template changed |
+//! | `marker` | the file that asks for a reset |
 //! | `objects` | names of objects, and what gateway and operator tell each other |
 //! | `invariants` | judges any plan without knowing how it was made |
 
@@ -29,6 +31,7 @@ pub mod gate;
 mod hibernation;
 pub mod ids;
 pub mod invariants;
+pub mod marker;
 pub mod objects;
 pub mod observed;
 mod overriding;
@@ -39,6 +42,7 @@ pub mod read_gate;
 pub mod reason;
 pub mod record;
 mod reset;
+pub mod rolling;
 pub mod rows;
 pub mod rules;
 mod serving;

@@ -90,6 +90,17 @@ impl ClusterName {
         format!("{self}-{}", ordinal.0)
     }
 
+    /// Whose service account, role and binding let database pods read the record.
+    pub fn database(&self) -> String {
+        format!("{self}-database")
+    }
+
+    /// Which pod of this cluster has that name.
+    pub fn ordinal(&self, pod: &str) -> Option<super::ids::Ordinal> {
+        let number = pod.strip_prefix(&self.0)?.strip_prefix('-')?;
+        number.parse().ok().map(super::ids::Ordinal)
+    }
+
     /// The name under which a pod is reached and registered.
     pub fn pod_host(&self, ordinal: super::ids::Ordinal, namespace: &str) -> String {
         format!(

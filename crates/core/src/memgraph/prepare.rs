@@ -1,8 +1,13 @@
 //! What the init container `data-cleanup` decides: start, wipe, or wait (R7).
+//!
+//! [`prepare`] is the rule; [`next`] applies it to what is really on a volume, where an earlier run may have been cut
+//! off anywhere.
 
-use super::ids::{Ordinal, ProcessId, ResetId, Term};
+use super::ids::{Ordinal, PodUid, ProcessId, ResetId, Term};
+use super::marker::MarkerFile;
 use super::record::Record;
 use super::rules::{Rule, Rules};
+use std::fmt;
 
 /// The marker file on the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,10 +79,129 @@ pub fn prepare(
     }
 }
 
+/// What is on a volume before its database starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// The text of the marker file.
+    pub marker: Option<String>,
+    /// The pod that was last prepared on this volume, so that ran on it last.
+    pub last_pod: Option<PodUid>,
+    /// The last request that was carried out.
+    pub done: Option<ResetId>,
+    /// There is data.
+    pub data: bool,
+    /// Data was set aside for these requests.
+    pub set_aside: Vec<ResetId>,
+}
+
+/// What the init container does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// No hard reset was requested: start.
+    Start,
+    /// Read the record, then decide again.
+    Ask,
+    /// Set the data aside under this id, then finish.
+    SetAside(ResetId),
+    /// The data was set aside: note that this request was carried out, and remove the marker.
+    Finish(ResetId),
+    /// Keep the data, and set the marker aside.
+    Stale(Stale),
+    /// Neither wipe nor start: read the record again in a while.
+    Wait,
+}
+
+/// Why a marker has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// It cannot be read, or was not written by this operator.
+    Unreadable,
+    /// The data of this request was set aside before, and is back: somebody put it there.
+    PutBack,
+    /// There is no record that could ask for it.
+    NoRecord,
+    /// The pod that ran here last is not the one that the marker is meant for.
+    OtherPod,
+    /// The record does not ask for this request, of this pod, in this term.
+    NotAsked,
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreadable => "it cannot be read, so it asks for nothing",
+            Self::PutBack => "its data was set aside before and somebody put it back",
+            Self::NoRecord => "there is no record that asks for it",
+            Self::OtherPod => "another pod than the one that was judged ran on this volume since",
+            Self::NotAsked => "the record does not ask for it (any more)",
+        })
+    }
+}
+
+/// Decides from what is on the volume and, if it was asked, from the record.
+///
+/// An order that survives being cut off anywhere: the data is moved at once or not at all, then the request is noted
+/// as done, and only then the marker goes. Data that was moved for this request is never moved again, so a request
+/// wipes once at most, however often its marker is written. What is left of a request that moved its data needs no
+/// record: it was asked then.
+pub fn next(volume: &Volume, me: Ordinal, asked: Option<Asked<'_>>) -> Next {
+    let Volume {
+        marker,
+        last_pod,
+        done,
+        data,
+        set_aside,
+    } = volume;
+    let Some(text) = marker else {
+        return Next::Start;
+    };
+    let Some(file) = MarkerFile::parse(text) else {
+        return Next::Stale(Stale::Unreadable);
+    };
+    if *done == Some(file.id) {
+        return Next::Finish(file.id);
+    }
+    if set_aside.contains(&file.id) {
+        return if *data {
+            Next::Stale(Stale::PutBack)
+        } else {
+            Next::Finish(file.id)
+        };
+    }
+    let Some(asked) = asked else {
+        return Next::Ask;
+    };
+    match prepare(
+        Some(file.marker()),
+        last_process(&file, *last_pod),
+        me,
+        asked,
+        Rules::ALL,
+    ) {
+        Prepare::Start => Next::Start,
+        Prepare::Wipe(id) if *data => Next::SetAside(id),
+        Prepare::Wipe(id) => Next::Finish(id),
+        Prepare::Wait => Next::Wait,
+        Prepare::Stale => Next::Stale(match asked {
+            Asked::NoRecord => Stale::NoRecord,
+            _ if *last_pod != Some(file.pod_uid) => Stale::OtherPod,
+            _ => Stale::NotAsked,
+        }),
+    }
+}
+
+/// The process that ran last on the volume. Nothing on a volume names a process; but each pod notes its uid before its
+/// database starts, so that a marker which reached a later pod (a paused operator wrote it) is seen. A container that
+/// restarted inside the pod is not; the operator looks for it when it writes the marker.
+fn last_process(file: &MarkerFile, last_pod: Option<PodUid>) -> Option<ProcessId> {
+    (last_pod == Some(file.pod_uid)).then_some(file.process)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::memgraph::ids::VolumeId;
+    use crate::memgraph::marker::Meant;
     use crate::memgraph::record::{Candidate, Reset};
     use crate::time::Time;
 
@@ -171,5 +295,100 @@ mod tests {
         let mut candidate = record();
         candidate.candidate.as_mut().unwrap().pod = ME;
         assert_eq!(ask(&candidate), Prepare::Stale);
+    }
+
+    fn volume() -> Volume {
+        let meant = Meant {
+            id: MARKER.id,
+            term: MARKER.term,
+            process: LAST,
+            pod_uid: PodUid(5),
+        };
+        let file = MarkerFile::new("db-1", Some("db-0"), String::new(), meant);
+        Volume {
+            marker: Some(file.render().unwrap()),
+            last_pod: Some(PodUid(5)),
+            done: None,
+            data: true,
+            set_aside: vec![ResetId(3)],
+        }
+    }
+
+    fn told(volume: &Volume) -> Next {
+        next(volume, ME, Some(Asked::Record(&record())))
+    }
+
+    #[test]
+    fn a_volume_without_a_marker_needs_nobody() {
+        let volume = Volume {
+            marker: None,
+            ..volume()
+        };
+        assert_eq!(next(&volume, ME, None), Next::Start);
+    }
+
+    #[test]
+    fn a_request_that_the_record_has_is_carried_out_and_nothing_without_the_record() {
+        assert_eq!(next(&volume(), ME, None), Next::Ask);
+        assert_eq!(told(&volume()), Next::SetAside(ResetId(9)));
+        assert_eq!(next(&volume(), ME, Some(Asked::NoAnswer)), Next::Wait);
+        let no_record = next(&volume(), ME, Some(Asked::NoRecord));
+        assert_eq!(no_record, Next::Stale(Stale::NoRecord));
+    }
+
+    #[test]
+    fn a_marker_that_reached_another_pod_or_was_overtaken_keeps_the_data() {
+        let other = Volume {
+            last_pod: Some(PodUid(6)),
+            ..volume()
+        };
+        assert_eq!(told(&other), Next::Stale(Stale::OtherPod));
+        let unknown = Volume {
+            last_pod: None,
+            ..volume()
+        };
+        assert_eq!(told(&unknown), Next::Stale(Stale::OtherPod));
+        let over = record().reset_done();
+        let overtaken = next(&volume(), ME, Some(Asked::Record(&over)));
+        assert_eq!(overtaken, Next::Stale(Stale::NotAsked));
+        let elsewhere = next(&volume(), Ordinal(2), Some(Asked::Record(&record())));
+        assert_eq!(elsewhere, Next::Stale(Stale::NotAsked));
+    }
+
+    #[test]
+    fn a_marker_that_cannot_be_read_asks_for_nothing() {
+        for text in ["", "{", r#"{"reason":"diverged_data","error_code":3}"#] {
+            let volume = Volume {
+                marker: Some(text.to_owned()),
+                ..volume()
+            };
+            assert_eq!(told(&volume), Next::Stale(Stale::Unreadable), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_request_moves_data_once_and_ends_what_it_began_without_asking() {
+        let done = Volume {
+            done: Some(ResetId(9)),
+            ..volume()
+        };
+        assert_eq!(
+            next(&done, ME, None),
+            Next::Finish(ResetId(9)),
+            "the marker again"
+        );
+        let moved = Volume {
+            data: false,
+            set_aside: vec![ResetId(9)],
+            ..volume()
+        };
+        assert_eq!(next(&moved, ME, None), Next::Finish(ResetId(9)), "cut off");
+        let back = Volume { data: true, ..moved };
+        assert_eq!(told(&back), Next::Stale(Stale::PutBack));
+        let empty = Volume {
+            data: false,
+            ..volume()
+        };
+        assert_eq!(told(&empty), Next::Finish(ResetId(9)), "nothing to set aside");
     }
 }

@@ -18,6 +18,7 @@ use mainstay_core::memgraph::invariants;
 use mainstay_core::memgraph::objects::{ClusterName, NotAClusterName};
 use mainstay_core::memgraph::observed::{Memory, Observed, Role, Wishes};
 use mainstay_core::memgraph::record::State;
+use mainstay_core::memgraph::rolling::{self, Rolling};
 use mainstay_core::memgraph::rules::Rule;
 use mainstay_core::memgraph::{Plan, Record, decide};
 use std::sync::Arc;
@@ -152,11 +153,16 @@ impl Keeper {
         let mut look = observe(&cluster, given, &mut self.remembered).await?;
         let now = wall();
         let record = look.stored.document.as_ref().map(|d| d.record.clone());
+        let rolling = rolling::next(record.as_ref(), &look.observed, now, &look.workload.outdated());
         look.observed.wishes.switchover = look
             .observed
             .wishes
             .switchover
-            .or_else(|| drained(record.as_ref(), &look.observed));
+            .or_else(|| drained(record.as_ref(), &look.observed))
+            .or_else(|| match rolling {
+                Some(Rolling::Move { to }) => Some(to),
+                _ => None,
+            });
         let plan = decide(record.as_ref(), &look.observed, now);
         let violations = invariants::check(record.as_ref(), &look.observed, &plan, now);
         let acted = if violations.is_empty() {
@@ -169,21 +175,23 @@ impl Keeper {
                 token: token.as_deref(),
                 why: plan.reasons.first().map_or(Rule::Complete, |reason| reason.rule),
             };
-            actor.carry_out(plan.clone()).await
+            let mut acted = actor.carry_out(plan.clone()).await;
+            if let (Some(Rolling::Restart { pod, uid }), true) = (rolling, plan.steps.is_empty()) {
+                acted.taken.push(actor.restart(pod, uid).await);
+            }
+            acted
         } else {
             for violation in &violations {
                 tracing::error!(cluster = %cluster.name, %violation, "a plan that breaks an invariant is refused");
             }
             Acted::default()
         };
-        Ok(Self::told(
-            &cluster,
-            plan,
-            look,
-            acted,
-            &violations,
-            &asked.unread,
-        ))
+        let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
+        if let Some(Rolling::Wait(why)) = rolling {
+            told.notes
+                .push(format!("the restart for a new template waits: {why}"));
+        }
+        Ok(told)
     }
 
     async fn ensure(

@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use super::resources::{DATA_PATH, INIT_FOLDER};
 use crate::call::{CallError, bounded, optional};
+use crate::pod::INIT_CONTAINER;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -13,6 +14,9 @@ use mainstay_core::memgraph::objects::CONTAINER;
 use mainstay_core::memgraph::observed::PodObject;
 use std::net::IpAddr;
 
+/// The label that says which revision of the template a pod was made from.
+const REVISION: &str = "controller-revision-hash";
+
 /// One pod of the cluster.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -22,6 +26,10 @@ pub struct Seen {
     pub object: PodObject,
     /// Where it is reached.
     pub ip: Option<IpAddr>,
+    /// It has the init container that asks the record before it obeys a marker.
+    pub prepared: bool,
+    /// The revision of the template it was made from.
+    revision: Option<String>,
 }
 
 /// The StatefulSet and its pods.
@@ -62,10 +70,35 @@ impl Workload {
         Ok(Self { set: Some(set), pods })
     }
 
+    /// The pods that were made from an older template and that nobody else replaces.
+    pub fn outdated(&self) -> Vec<Ordinal> {
+        let on_delete = |set: &&StatefulSet| {
+            let strategy = set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
+            strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete")
+        };
+        let newest = self
+            .set
+            .as_ref()
+            .filter(on_delete)
+            .filter(|set| observed(set))
+            .and_then(|set| set.status.as_ref()?.update_revision.as_ref());
+        let Some(newest) = newest else {
+            return vec![];
+        };
+        let old = |pod: &&Seen| pod.revision.as_ref().is_some_and(|revision| revision != newest);
+        self.pods.iter().filter(old).map(|pod| pod.ordinal).collect()
+    }
+
     /// The pod of this ordinal.
     pub fn pod(&self, ordinal: Ordinal) -> Option<&Seen> {
         self.pods.iter().find(|pod| pod.ordinal == ordinal)
     }
+}
+
+/// Has the StatefulSet's controller seen its template as it is now?
+fn observed(set: &StatefulSet) -> bool {
+    let seen = set.status.as_ref().and_then(|status| status.observed_generation);
+    seen >= set.metadata.generation
 }
 
 fn selector(set: &StatefulSet) -> String {
@@ -135,6 +168,8 @@ fn seen(ordinal: Ordinal, pod: &Pod, volume: Option<VolumeId>) -> Option<Seen> {
             start_fence: has_start_fence(pod),
         },
         ip,
+        prepared: has_our_init_container(pod),
+        revision: pod.labels().get(REVISION).cloned(),
     })
 }
 
@@ -159,6 +194,18 @@ fn has_start_fence(pod: &Pod) -> bool {
         .filter(|c| c.name == CONTAINER)
         .flat_map(|c| c.args.iter().flatten())
         .any(|arg| arg.starts_with(&flag))
+}
+
+/// One of the same name in an adopted StatefulSet deletes the data at once, as the seeds have it.
+fn has_our_init_container(pod: &Pod) -> bool {
+    let containers = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
+    let ours = |args: &Vec<String>| args.starts_with(&["pod".to_owned(), "prepare".to_owned()]);
+    containers
+        .filter(|c| c.name == INIT_CONTAINER)
+        .any(|c| c.args.as_ref().is_some_and(ours))
 }
 
 #[cfg(test)]
@@ -221,6 +268,50 @@ mod tests {
             (facts.running, facts.ended),
             (None, process("bbbb0000000000000000000000000002"))
         );
+    }
+
+    #[test]
+    fn only_our_own_init_container_is_trusted_with_a_marker() {
+        let with = |init: serde_json::Value| {
+            let mut pod = pod(&json!({"running": {}}), &json!({}));
+            if let Some(spec) = &mut pod.spec {
+                spec.init_containers = serde_json::from_value(init).unwrap();
+            }
+            seen(Ordinal(1), &pod, None).unwrap().prepared
+        };
+        let name = "data-cleanup";
+        assert!(with(
+            json!([{ "name": name, "args": ["pod", "prepare", "--cluster=db"] }])
+        ));
+        assert!(!with(
+            json!([{ "name": name, "command": ["/bin/sh", "-c"], "args": ["rm -rf mg_data/*"] }])
+        ));
+        assert!(!with(json!([{ "name": "other", "args": ["pod", "prepare"] }])));
+        assert!(!with(json!([])));
+    }
+
+    #[test]
+    fn a_pod_of_an_older_template_is_outdated_if_nobody_else_replaces_it() {
+        let set = |strategy: &str, seen: i64| -> StatefulSet {
+            serde_json::from_value(json!({
+                "metadata": { "name": "db", "generation": 2 },
+                "spec": { "selector": {}, "serviceName": "db", "template": {}, "updateStrategy": { "type": strategy } },
+                "status": { "replicas": 2, "updateRevision": "new", "observedGeneration": seen },
+            }))
+            .unwrap()
+        };
+        let made_from = |number: u8, revision: &str| {
+            let mut pod = pod(&json!({"running": {}}), &json!({}));
+            pod.labels_mut().insert(REVISION.to_owned(), revision.to_owned());
+            seen(Ordinal(number), &pod, None).unwrap()
+        };
+        let outdated = |set| {
+            let pods = vec![made_from(0, "new"), made_from(1, "old")];
+            Workload { set: Some(set), pods }.outdated()
+        };
+        assert_eq!(outdated(set("OnDelete", 2)), [Ordinal(1)]);
+        assert_eq!(outdated(set("RollingUpdate", 2)), [], "Kubernetes does it");
+        assert_eq!(outdated(set("OnDelete", 1)), [], "it has not looked yet");
     }
 
     #[test]

@@ -42,7 +42,8 @@ impl Stored {
         }
     }
 
-    fn parse(map: ConfigMap) -> Result<Self, ReadRecordError> {
+    /// Reads what a ConfigMap holds.
+    pub fn parse(map: ConfigMap) -> Result<Self, ReadRecordError> {
         let empty = BTreeMap::new();
         let data = map.data.as_ref().unwrap_or(&empty);
         let parsed = match Document::parse(data) {

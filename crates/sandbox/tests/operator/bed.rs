@@ -68,7 +68,10 @@ impl Bed {
         let folder = std::env::temp_dir().join(format!("mainstay-op-{}-{number}", std::process::id()));
         let kubernetes = Kubernetes::new(11);
         let standin = env!("CARGO_BIN_EXE_standin");
-        let images = Images::new().with("memgraph/memgraph:*", standin, &["memgraph"]);
+        let images = Images::new()
+            .with("memgraph/memgraph:*", standin, &["memgraph"])
+            // The init container: no marker is left on a volume here, so it has nothing to do.
+            .with("mainstay:*", "/bin/true", &[]);
         let mut config = Config::new(&folder, images);
         config.heartbeat = SignedDuration::from_secs(1);
         config.back_off = BackOff {

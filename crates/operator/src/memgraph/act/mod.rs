@@ -11,6 +11,7 @@ use super::cluster::Cluster;
 use super::observe::{Look, Remembered};
 use crate::engine::lease::Permit;
 use mainstay_core::memgraph::Plan;
+use mainstay_core::memgraph::ids::{Ordinal, PodUid};
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::rules::Rule;
 use mainstay_core::memgraph::turn::{Outcome, Progress, Turn};
@@ -116,6 +117,22 @@ impl Actor<'_> {
         acted
     }
 
+    /// Deletes a pod that is to be made anew from the new template.
+    pub async fn restart(&mut self, pod: Ordinal, uid: PodUid) -> Taken {
+        let began = Instant::now();
+        let outcome = match self.permit.check(self.cluster.settings.call) {
+            Ok(()) => self.delete(pod, uid, None).await,
+            Err(_) => Outcome::Refused,
+        };
+        tracing::info!(cluster = %self.cluster.name, %pod, ?outcome, "restarted for the new template");
+        Taken {
+            step: format!("{pod}: delete pod, its template changed"),
+            phase: None,
+            outcome,
+            took: began.elapsed(),
+        }
+    }
+
     /// How long a step may take at most.
     fn needs(&self, step: &Step) -> Duration {
         let settings = &self.cluster.settings;
@@ -157,7 +174,7 @@ impl Actor<'_> {
             // kubelet kills what does not end within a second.
             Step::EndProcess { target, uid } => self.end_process(step, *target, *uid).await,
             Step::WriteMarker { target, id, term } => self.write_marker(*target, *id, *term).await,
-            Step::DeletePod { target: _, uid } => self.delete_pod(step, *uid, 30).await,
+            Step::DeletePod { target: _, uid } => self.delete_to_reset(step, *uid).await,
             Step::Scale(replicas) => self.scale(*replicas).await,
         }
     }

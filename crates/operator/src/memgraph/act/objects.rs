@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{AttachParams, DeleteParams, PostParams, Preconditions};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::document::Document;
-use mainstay_core::memgraph::ids::{PodUid, ResetId, Term};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId, Term};
+use mainstay_core::memgraph::marker::{MarkerFile, Meant};
 use mainstay_core::memgraph::objects::CONTAINER;
 use mainstay_core::memgraph::plan::{Step, Target};
 use mainstay_core::memgraph::turn::Outcome;
-use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
@@ -37,15 +37,20 @@ impl Actor<'_> {
 
     /// The very process that is meant, or nobody (R36): the pod may have restarted it since it was seen.
     pub(super) async fn end_process(&self, step: &Step, target: Target, uid: PodUid) -> Outcome {
-        match Workload::read(self.cluster).await {
-            Ok(now) => match now.pod(target.pod) {
-                Some(pod) if pod.object.running == Some(target.process) => {
-                    self.delete_pod(step, uid, 1).await
-                }
-                _ => Outcome::Refused,
-            },
-            Err(_) => Outcome::Refused,
+        match self.runs(target).await {
+            Some(_) => self.delete_pod(step, uid, 1).await,
+            None => Outcome::Refused,
         }
+    }
+
+    /// The end of a reset that was asked for; the words are the seeds'.
+    pub(super) async fn delete_to_reset(&self, step: &Step, uid: PodUid) -> Outcome {
+        tracing::info!(%step, "Deleting pod to trigger hard reset");
+        let deleted = self.delete_pod(step, uid, 30).await;
+        if deleted == Outcome::Done {
+            tracing::info!(%step, "Hard reset initiated - pod will be recreated with clean data");
+        }
+        deleted
     }
 
     /// By uid, so that a namesake is never hit.
@@ -53,9 +58,14 @@ impl Actor<'_> {
         let (Step::DeletePod { target, .. } | Step::EndProcess { target, .. }) = step else {
             return Outcome::Refused;
         };
-        let name = self.cluster.name.pod(target.pod);
+        self.delete(target.pod, uid, Some(grace)).await
+    }
+
+    /// The next of a planned restart. It has its own time to end.
+    pub(super) async fn delete(&self, pod: Ordinal, uid: PodUid, grace: Option<u32>) -> Outcome {
+        let name = self.cluster.name.pod(pod);
         let params = DeleteParams {
-            grace_period_seconds: Some(grace),
+            grace_period_seconds: grace,
             preconditions: Some(Preconditions {
                 uid: Some(dashed(uid)),
                 resource_version: None,
@@ -94,30 +104,70 @@ impl Actor<'_> {
     }
 
     /// Through the pod itself, as the seeds do. The init container asks the record before it obeys (R7).
+    ///
+    /// Only into the process that was judged (R36). An exec cannot be bound to a container, so the pod is read before
+    /// and after: if another container runs by then the turn ends here, its pod is not deleted, and the request is
+    /// taken back when that process is seen. The marker names pod and process; in a later pod it has no effect.
     pub(super) async fn write_marker(&self, target: Target, id: ResetId, term: Term) -> Outcome {
+        let writing = self.write_marker_into(target, id, term);
+        timeout(self.cluster.settings.command, writing)
+            .await
+            .unwrap_or(Outcome::Unknown)
+    }
+
+    async fn write_marker_into(&self, target: Target, id: ResetId, term: Term) -> Outcome {
+        let prepared = self.look.workload.pod(target.pod).is_some_and(|pod| pod.prepared);
+        if !prepared {
+            tracing::warn!(pod = %target.pod, "not reset: its pod has no init container that keeps the data");
+            return Outcome::Refused;
+        }
+        let Some(pod_uid) = self.runs(target).await else {
+            return Outcome::Refused;
+        };
         let record = self.look.stored.document.as_ref().map(|d| &d.record);
         let main = record
             .and_then(|r| r.main.as_ref())
             .map(|m| self.cluster.name.pod(m.pod));
-        let text = marker(&self.cluster.name.pod(target.pod), main.as_deref(), id, term);
-        let runs = self
-            .look
-            .workload
-            .pod(target.pod)
-            .is_some_and(|pod| pod.object.running == Some(target.process));
-        if !runs {
-            return Outcome::Refused;
-        }
         let pod = self.cluster.name.pod(target.pod);
+        let meant = Meant {
+            id,
+            term,
+            process: target.process,
+            pod_uid,
+        };
+        let file = MarkerFile::new(&pod, main.as_deref(), rfc3339(wall()), meant);
+        let Ok(text) = file.render() else {
+            return Outcome::Refused;
+        };
+        let replica_name = pod.replace('-', "_");
+        tracing::info!(
+            pod_name = pod,
+            replica_name,
+            "Starting hard reset procedure for diverged replica"
+        );
         let script = format!("cat > {MARKER}.new && mv {MARKER}.new {MARKER}");
-        match timeout(self.cluster.settings.command, self.exec(&pod, &script, &text)).await {
-            Ok(Ok(())) => Outcome::Done,
-            Ok(Err(error)) => {
-                tracing::warn!(pod, %error, "the marker was not written");
+        match self.exec(&pod, &script, &text).await {
+            Ok(()) if self.runs(target).await == Some(pod_uid) => {
+                tracing::info!(
+                    pod_name = pod,
+                    replica_name,
+                    "Magic marker file created successfully"
+                );
+                Outcome::Done
+            }
+            Ok(()) => Outcome::Unknown,
+            Err(error) => {
+                tracing::warn!(pod_name = pod, replica_name, %error, "the marker was not written");
                 Outcome::Unknown
             }
-            Err(_) => Outcome::Unknown,
         }
+    }
+
+    /// The pod in which this process runs, by Kubernetes, now.
+    async fn runs(&self, target: Target) -> Option<PodUid> {
+        let now = Workload::read(self.cluster).await.ok()?;
+        let object = now.pod(target.pod)?.object;
+        (object.running == Some(target.process)).then_some(object.uid)
     }
 
     async fn exec(&self, pod: &str, script: &str, input: &str) -> Result<(), ExecError> {
@@ -154,21 +204,6 @@ enum ExecError {
     Failed(String),
 }
 
-/// The marker file, with the words that users of memgraph-controller know.
-fn marker(pod: &str, main: Option<&str>, ResetId(id): ResetId, Term(term): Term) -> String {
-    let text = json!({
-        "timestamp": rfc3339(wall()),
-        "reason": "diverged_data",
-        "requested_by": "memgraph-controller",
-        "original_main": main,
-        "replica_name": pod.replace('-', "_"),
-        "error_code": 3,
-        "id": id,
-        "term": term,
-    });
-    format!("{text:#}\n")
-}
-
 fn said(what: &str, result: Result<(), CallError>) -> Outcome {
     match result {
         Ok(()) => Outcome::Done,
@@ -194,23 +229,5 @@ mod tests {
     fn a_uid_is_written_as_it_was_read() {
         let text = "3f2a0b1c-1111-2222-3333-444455556666";
         assert_eq!(dashed(text.parse().unwrap()), text);
-    }
-
-    #[test]
-    fn the_marker_says_what_the_seeds_say_and_which_request_it_is() {
-        let text = marker("memgraph-ha-2", Some("memgraph-ha-0"), ResetId(9), Term(4));
-        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(read["reason"], "diverged_data");
-        assert_eq!(read["requested_by"], "memgraph-controller");
-        assert_eq!(read["original_main"], "memgraph-ha-0");
-        assert_eq!(read["replica_name"], "memgraph_ha_2");
-        assert_eq!(
-            (
-                read["error_code"].as_u64(),
-                read["id"].as_u64(),
-                read["term"].as_u64()
-            ),
-            (Some(3), Some(9), Some(4))
-        );
     }
 }

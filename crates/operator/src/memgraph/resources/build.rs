@@ -3,6 +3,7 @@
 use super::{DATA_FOLDER, DATA_PATH, INIT_FILE, INIT_FOLDER, gateway};
 use crate::memgraph::cluster::{ReplicationPorts, Settings};
 use crate::memgraph::database::demote;
+use crate::pod::INIT_CONTAINER;
 use api::MemgraphCluster;
 use api::memgraph::Durability;
 use kube::{Resource, ResourceExt};
@@ -38,12 +39,9 @@ pub fn objects(cluster: &MemgraphCluster, name: &ClusterName, settings: &Setting
         name,
         settings,
     };
-    let mut all = vec![
-        site.init_file(),
-        site.headless(),
-        site.budget(),
-        site.stateful_set(),
-    ];
+    let mut all = vec![site.init_file(), site.headless(), site.budget()];
+    all.extend(site.access(&name.database(), "database", &site.may_read_record()));
+    all.push(site.stateful_set());
     if cluster.spec.gateway.enabled {
         all.extend(gateway::objects(&site));
     }
@@ -90,6 +88,25 @@ impl Site<'_> {
 
     pub(super) fn selector(&self, role: &str) -> Value {
         json!({ CLUSTER_LABEL: self.name.to_string(), ROLE_LABEL: role })
+    }
+
+    /// A service account that may do this and nothing else.
+    pub(super) fn access(&self, name: &str, role: &str, rules: &Value) -> [Owned; 3] {
+        const RBAC: &str = "rbac.authorization.k8s.io/v1";
+        let bound = json!({
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": self.cluster.metadata.namespace }],
+        });
+        [
+            self.owned("v1", "ServiceAccount", name, role, json!({})),
+            self.owned(RBAC, "Role", name, role, json!({ "rules": rules })),
+            self.owned(RBAC, "RoleBinding", name, role, bound),
+        ]
+    }
+
+    /// The init container asks for the record, and for nothing else.
+    fn may_read_record(&self) -> Value {
+        json!([{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [self.name.record()], "verbs": ["get"] }])
     }
 
     fn init_name(&self) -> String {
@@ -208,6 +225,22 @@ impl Site<'_> {
         container
     }
 
+    /// Carries out a reset that was asked for, before the database starts.
+    fn init_container(&self) -> Value {
+        let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
+        json!({
+            "name": INIT_CONTAINER,
+            "image": self.settings.image,
+            "args": ["pod", "prepare", format!("--cluster={}", self.name), format!("--data={DATA_PATH}")],
+            "env": [
+                field("POD_NAME", "metadata.name"),
+                field("POD_NAMESPACE", "metadata.namespace"),
+                field("POD_UID", "metadata.uid"),
+            ],
+            "volumeMounts": [{ "name": "lib-storage", "mountPath": DATA_PATH }],
+        })
+    }
+
     fn claim(&self) -> Value {
         let storage = &self.cluster.spec.storage;
         let mut spec = json!({
@@ -224,7 +257,9 @@ impl Site<'_> {
         let template = json!({
             "metadata": { "labels": self.labels("database") },
             "spec": {
+                "serviceAccountName": self.name.database(),
                 "terminationGracePeriodSeconds": 60,
+                "initContainers": [self.init_container()],
                 "containers": [self.container()],
                 "affinity": self.apart("database"),
                 "volumes": [{ "name": "init", "configMap": { "name": self.init_name() } }],
@@ -235,6 +270,8 @@ impl Site<'_> {
             "replicas": self.cluster.spec.replicas,
             // All at once: pod 1 must not wait for pod 0 when pod 0 cannot start.
             "podManagementPolicy": "Parallel",
+            // The operator restarts pods itself: Kubernetes does not know who is MAIN.
+            "updateStrategy": { "type": "OnDelete" },
             "selector": { "matchLabels": self.selector("database") },
             "template": template,
             "volumeClaimTemplates": [self.claim()],
@@ -304,6 +341,9 @@ mod tests {
                 "ConfigMap",
                 "Service",
                 "PodDisruptionBudget",
+                "ServiceAccount",
+                "Role",
+                "RoleBinding",
                 "StatefulSet",
                 "ServiceAccount",
                 "Role",
@@ -381,7 +421,7 @@ mod tests {
             "resources": { "requests": { "cpu": "1" } },
             "gateway": { "enabled": false },
         }));
-        assert_eq!(all.len(), 4, "no gateway");
+        assert_eq!(all.len(), 7, "no gateway");
         let set = one(&all, "StatefulSet");
         assert_eq!(set["spec"]["replicas"], 5);
         let container = set.pointer("/spec/template/spec/containers/0").unwrap();
@@ -393,6 +433,37 @@ mod tests {
         let claim = set.pointer("/spec/volumeClaimTemplates/0").unwrap();
         assert_eq!(claim["metadata"]["name"], "lib-storage");
         assert_eq!(claim["spec"]["storageClassName"], "fast");
+    }
+
+    #[test]
+    fn a_pod_is_prepared_before_its_database_starts_and_may_only_read_the_record() {
+        let all = built(&json!({}));
+        let pod = one(&all, "StatefulSet")["spec"]["template"]["spec"].clone();
+        let init = &pod["initContainers"][0];
+        assert_eq!(
+            (&init["name"], &init["image"]),
+            (&json!("data-cleanup"), &json!("mainstay:latest"))
+        );
+        assert_eq!(
+            init["args"],
+            json!([
+                "pod",
+                "prepare",
+                "--cluster=memgraph-ha",
+                "--data=/var/lib/memgraph"
+            ])
+        );
+        assert_eq!(
+            init["volumeMounts"],
+            json!([{ "name": "lib-storage", "mountPath": "/var/lib/memgraph" }])
+        );
+        assert_eq!(pod["serviceAccountName"], "memgraph-ha-database");
+        let role = one(&all, "Role");
+        assert_eq!(role["metadata"]["name"], "memgraph-ha-database");
+        assert_eq!(
+            role["rules"],
+            json!([{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["memgraph-ha-topology"], "verbs": ["get"] }])
+        );
     }
 
     #[test]

@@ -3,52 +3,23 @@
 use super::ADMIN_PORT;
 use super::build::{Owned, Site};
 use mainstay_core::memgraph::objects::BOLT_PORT;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ROLE: &str = "gateway";
 
 pub(super) fn objects(site: &Site<'_>) -> Vec<Owned> {
-    vec![
-        site.account(),
-        site.role(),
-        site.binding(),
-        site.service(),
-        site.deployment(),
-    ]
+    let mut all = Vec::from(site.access(&site.name.gateway(), ROLE, &site.gateway_may()));
+    all.extend([site.service(), site.deployment()]);
+    all
 }
 
 impl Site<'_> {
-    fn account(&self) -> Owned {
-        self.owned("v1", "ServiceAccount", &self.name.gateway(), ROLE, json!({}))
-    }
-
     /// The record to read, Leases to say what it confirmed. Nothing else.
-    fn role(&self) -> Owned {
-        let rules = json!([
+    fn gateway_may(&self) -> Value {
+        json!([
             { "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [self.name.record()], "verbs": ["get", "list", "watch"] },
             { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch", "update", "delete"] },
-        ]);
-        self.owned(
-            "rbac.authorization.k8s.io/v1",
-            "Role",
-            &self.name.gateway(),
-            ROLE,
-            json!({ "rules": rules }),
-        )
-    }
-
-    fn binding(&self) -> Owned {
-        let rest = json!({
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": self.name.gateway() },
-            "subjects": [{ "kind": "ServiceAccount", "name": self.name.gateway(), "namespace": self.cluster.metadata.namespace }],
-        });
-        self.owned(
-            "rbac.authorization.k8s.io/v1",
-            "RoleBinding",
-            &self.name.gateway(),
-            ROLE,
-            rest,
-        )
+        ])
     }
 
     fn service(&self) -> Owned {

@@ -1,0 +1,209 @@
+//! `mainstay sandbox` as a process of its own: operators, gateways, databases and init containers are processes too.
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::api::{Api, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, ResourceExt};
+use mainstay_core::memgraph::Record;
+use mainstay_core::memgraph::document::{Document, Parsed};
+use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::record::State;
+use sandbox::standin::memgraph::client::{Client as Bolt, Outcome};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+/// The machine is shared and slow at times.
+const PATIENCE: Duration = Duration::from_mins(4);
+const NAME: &str = "memgraph-ha";
+
+#[derive(Deserialize)]
+struct Description {
+    kubeconfig: PathBuf,
+    bolt: SocketAddr,
+}
+
+pub(crate) struct Whole {
+    child: Child,
+    pub(crate) client: Client,
+    /// Where clients connect.
+    pub(crate) bolt: SocketAddr,
+}
+
+impl Whole {
+    /// A sandbox that serves and is protected.
+    pub(crate) async fn start() -> Result<Self> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_mainstay"))
+            .args(["sandbox", "--json", "--port=0"])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let out = child.stdout.take().context("no output")?;
+        let mut line = String::new();
+        timeout(PATIENCE, BufReader::new(out).read_line(&mut line)).await??;
+        let Description { kubeconfig, bolt } = serde_json::from_str(&line).context("it did not start")?;
+        rustls::crypto::aws_lc_rs::default_provider()
+            .install_default()
+            .ok();
+        let file = Kubeconfig::read_from(kubeconfig)?;
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config)?;
+        Ok(Self { child, client, bolt })
+    }
+
+    /// Everything ends, and nothing is left.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        let pid = self.child.id().context("it ended by itself")?;
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid)?).context("no process")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = timeout(PATIENCE, self.child.wait()).await??;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    fn maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    pub(crate) async fn document(&self) -> Result<Document> {
+        let map = self.maps().get(&format!("{NAME}-topology")).await?;
+        match Document::parse(&map.data.unwrap_or_default())? {
+            Parsed::Full { document, .. } => Ok(*document),
+            Parsed::SeedOnly { .. } => bail!("no record"),
+        }
+    }
+
+    pub(crate) async fn put(&self, document: &Document) -> Result<()> {
+        let patch = Patch::Merge(json!({ "data": document.data()? }));
+        self.maps()
+            .patch(&format!("{NAME}-topology"), &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until the record is as it should be.
+    pub(crate) async fn until(&self, what: &str, fits: impl Fn(&Record) -> bool) -> Result<Record> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let record = self.document().await?.record;
+            if fits(&record) {
+                return Ok(record);
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "the cluster is not {what}: {record:#?}"
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// How many operators there are. With none of them nobody interferes.
+    pub(crate) async fn operators(&self, replicas: u8) -> Result<()> {
+        let all: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
+        let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        all.patch("mainstay-operator", &PatchParams::default(), &patch)
+            .await?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let pods = self.pods().list(&kube::api::ListParams::default()).await?;
+            let ours = pods
+                .iter()
+                .filter(|pod| pod.name_any().starts_with("mainstay-operator"));
+            if ours.count() == usize::from(replicas) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "the operators are not {replicas}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(crate) async fn pod(&self, pod: u8) -> Result<Pod> {
+        Ok(self.pods().get(&format!("{NAME}-{pod}")).await?)
+    }
+
+    pub(crate) async fn uid(&self, pod: u8) -> Result<String> {
+        self.pod(pod).await?.uid().context("no uid")
+    }
+
+    /// Waits until another pod of this number answers.
+    pub(crate) async fn until_another(&self, pod: u8, before: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Ok(now) = self.uid(pod).await
+                && now != before
+                && self.ask(pod, "RETURN 1").await.is_ok()
+            {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "pod {pod} is not made anew: {:#?}",
+                self.pod(pod).await.ok().and_then(|pod| pod.status)
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// What the database of a pod answers to a query, asked behind the gateways' back.
+    pub(crate) async fn ask(&self, pod: u8, query: &str) -> Result<Vec<Vec<bolt::packstream::OwnedValue>>> {
+        let status = self.pod(pod).await?.status.context("no status")?;
+        let ip: IpAddr = status.pod_ip.context("no address")?.parse()?;
+        let auth = bolt::message::Auth::None;
+        let mut client =
+            Bolt::connect_within(SocketAddr::new(ip, 7687), auth, Duration::from_secs(5)).await?;
+        match client.query(query).await? {
+            Outcome::Done(table) => Ok(table.rows),
+            Outcome::Refused { failure, .. } => bail!("{query}: {failure}"),
+        }
+    }
+
+    /// How many vertices with this label the pod has.
+    pub(crate) async fn count(&self, pod: u8, label: &str) -> Result<i64> {
+        let rows = self
+            .ask(pod, &format!("MATCH (n:{label}) RETURN count(n) AS n"))
+            .await?;
+        rows.first()
+            .and_then(|row| row.first())
+            .and_then(bolt::packstream::Value::as_int)
+            .context("no number")
+    }
+
+    /// The folder of a pod's volume.
+    pub(crate) async fn volume(&self, pod: u8) -> Result<PathBuf> {
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), "default");
+        let claim = claims.get(&format!("lib-storage-{NAME}-{pod}")).await?;
+        let name = claim
+            .spec
+            .and_then(|spec| spec.volume_name)
+            .context("not bound")?;
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        let volume: Value = serde_json::to_value(volumes.get(&name).await?)?;
+        let path = volume.pointer("/spec/hostPath/path").and_then(Value::as_str);
+        Ok(path.context("no folder")?.into())
+    }
+
+    /// What the init container of a pod said.
+    pub(crate) async fn init_log(&self, pod: u8) -> Result<String> {
+        let params = kube::api::LogParams {
+            container: Some("data-cleanup".to_owned()),
+            ..Default::default()
+        };
+        Ok(self.pods().logs(&format!("{NAME}-{pod}"), &params).await?)
+    }
+}
+
+pub(crate) fn serves(record: &Record, pod: u8) -> bool {
+    record.state == State::Serving && record.main.as_ref().is_some_and(|main| main.pod == Ordinal(pod))
+}

@@ -1,0 +1,183 @@
+//! The volume of a database pod.
+
+use super::disk::Disk;
+use mainstay_core::memgraph::ids::{PodUid, ResetId};
+use mainstay_core::memgraph::marker::{DATA_FOLDER_NAME, MARKER_FILE};
+use mainstay_core::memgraph::prepare::Volume;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A marker that had no effect is kept here, for whoever asks.
+const STALE_MARKER: &str = ".hard-reset-requested.stale";
+/// Which request was carried out last.
+const DONE: &str = ".hard-reset-done";
+/// Which pod was prepared last.
+const LAST_POD: &str = ".mainstay-pod";
+/// Where data is set aside, one folder per request. Nothing in it is ever deleted here.
+const QUARANTINE: &str = "quarantine";
+
+/// Why the volume could not be read or changed. The marker stays, and the next run begins again.
+#[derive(Debug, Error)]
+pub enum ChangeError {
+    /// The disk said no.
+    #[error("{what} {path}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It said yes, and the data is still there.
+    #[error("{0} was set aside and is still there")]
+    StillThere(PathBuf),
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ChangeError {
+    let path = path.to_owned();
+    move |source| ChangeError::Io { what, path, source }
+}
+
+/// A mounted volume.
+#[derive(Debug)]
+pub struct DataVolume<D> {
+    root: PathBuf,
+    disk: D,
+}
+
+impl<D: Disk> DataVolume<D> {
+    /// That which is mounted here.
+    pub fn new(root: impl Into<PathBuf>, disk: D) -> Self {
+        Self {
+            root: root.into(),
+            disk,
+        }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Where the data of a request is set aside.
+    pub fn quarantine(&self, ResetId(id): ResetId) -> PathBuf {
+        self.at(QUARANTINE).join(id.to_string())
+    }
+
+    /// What is there.
+    pub fn read(&self) -> Result<Volume, ChangeError> {
+        Ok(Volume {
+            marker: self.text(MARKER_FILE)?,
+            // Written by us as a whole: what cannot be read says nothing.
+            last_pod: self.text(LAST_POD)?.and_then(|text| text.trim().parse().ok()),
+            done: self
+                .text(DONE)?
+                .and_then(|text| text.trim().parse().ok())
+                .map(ResetId),
+            data: exists(&self.at(DATA_FOLDER_NAME))?,
+            set_aside: self.set_aside_before()?,
+        })
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, ChangeError> {
+        let path = self.at(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("cannot read", &path)(error)),
+        }
+    }
+
+    fn set_aside_before(&self) -> Result<Vec<ResetId>, ChangeError> {
+        let path = self.at(QUARANTINE);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+            Err(error) => return Err(failed("cannot list", &path)(error)),
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed("cannot list", &path))?.file_name();
+            ids.extend(name.to_str().and_then(|name| name.parse().ok()).map(ResetId));
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Moves the data under this id, at once or not at all, and sees that it is gone.
+    pub fn set_aside(&mut self, id: ResetId) -> Result<(), ChangeError> {
+        let (data, quarantine, to) = (
+            self.at(DATA_FOLDER_NAME),
+            self.at(QUARANTINE),
+            self.quarantine(id),
+        );
+        self.disk
+            .make_folder(&quarantine)
+            .map_err(failed("cannot make", &quarantine))?;
+        self.sync_root()?;
+        self.disk
+            .rename(&data, &to)
+            .map_err(failed("cannot set aside", &data))?;
+        self.disk
+            .sync(&quarantine)
+            .map_err(failed("cannot sync", &quarantine))?;
+        self.sync_root()?;
+        if exists(&data)? || !exists(&to)? {
+            return Err(ChangeError::StillThere(data));
+        }
+        Ok(())
+    }
+
+    /// Notes that the request was carried out, and then removes the marker.
+    pub fn finish(&mut self, ResetId(id): ResetId) -> Result<(), ChangeError> {
+        self.note(DONE, &id.to_string())?;
+        let marker = self.at(MARKER_FILE);
+        self.disk
+            .remove(&marker)
+            .map_err(failed("cannot remove", &marker))?;
+        self.sync_root()
+    }
+
+    /// Gives the marker another name, under which nobody looks for it.
+    pub fn set_marker_aside(&mut self) -> Result<(), ChangeError> {
+        let marker = self.at(MARKER_FILE);
+        let to = self.at(STALE_MARKER);
+        self.disk
+            .rename(&marker, &to)
+            .map_err(failed("cannot set aside", &marker))?;
+        self.sync_root()
+    }
+
+    /// Notes which pod runs here from now on. If that is impossible nobody is noted: a wrong name could make a marker
+    /// look right that is not.
+    pub fn note_pod(&mut self, uid: PodUid) -> Result<(), ChangeError> {
+        let noted = self.note(LAST_POD, &uid.to_string());
+        if noted.is_err() {
+            let path = self.at(LAST_POD);
+            self.disk.remove(&path).map_err(failed("cannot remove", &path))?;
+        }
+        noted
+    }
+
+    fn note(&mut self, name: &str, text: &str) -> Result<(), ChangeError> {
+        let (path, new) = (self.at(name), self.at(&format!("{name}.new")));
+        self.disk
+            .write(&new, &format!("{text}\n"))
+            .map_err(failed("cannot write", &new))?;
+        self.disk
+            .rename(&new, &path)
+            .map_err(failed("cannot write", &path))?;
+        self.sync_root()
+    }
+
+    fn sync_root(&mut self) -> Result<(), ChangeError> {
+        let Self { root, disk } = self;
+        disk.sync(root).map_err(failed("cannot sync", root))
+    }
+}
+
+fn exists(path: &Path) -> Result<bool, ChangeError> {
+    path.try_exists().map_err(failed("cannot look for", path))
+}
