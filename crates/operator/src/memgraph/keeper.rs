@@ -110,7 +110,7 @@ impl Keeper {
                 told: None,
             });
         };
-        let turned = self.turn_of(&object, permit).await;
+        let turned = Box::pin(self.turn_of(&object, permit)).await;
         let told = match &turned {
             Ok(told) => told.clone(),
             Err(error) => Told::failed(error),
@@ -159,7 +159,7 @@ impl Keeper {
             .wishes
             .switchover
             .or_else(|| drained(record.as_ref(), &look.observed))
-            .or_else(|| match rolling {
+            .or(match rolling {
                 Some(Rolling::Move { to }) => Some(to),
                 _ => None,
             });

@@ -79,11 +79,11 @@ pub async fn prepare<D: Disk>(
     }
     say(&format!("Pod: {}", task.pod));
     say(&format!("Timestamp: {}", rfc3339(wall())));
-    let mut talk = Talk::default();
+    let mut told = Talk::default();
     loop {
         let seen = volume.read()?;
         if let Some(text) = &seen.marker {
-            talk.detected(text, &mut say);
+            told.detected(text, &mut say);
         }
         let mut todo = next(&seen, task.ordinal, None);
         if todo == Next::Ask {
@@ -92,7 +92,7 @@ pub async fn prepare<D: Disk>(
                 Ok(Some(record)) => Asked::Record(record),
                 Ok(None) => Asked::NoRecord,
                 Err(error) => {
-                    talk.waits(&error.to_string(), &mut say);
+                    told.waits(&error.to_string(), &mut say);
                     Asked::NoAnswer
                 }
             };
