@@ -20,5 +20,6 @@ pub mod install;
 pub mod memgraph;
 pub mod pod;
 pub mod run;
+pub mod tap;
 
 pub use run::{Config, Operator, RunError};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bolt::Dial;
+use crate::tap::Tap;
 
 /// Under which address a replica is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct Settings {
     pub ports: ReplicationPorts,
     /// The image of this program, for gateways and init containers.
     pub image: String,
+    /// Who is told of every call that changes something; nobody in production.
+    pub tap: Tap,
     /// Whether the operator makes and changes the cluster's objects.
     pub manage: bool,
 }
@@ -95,6 +98,7 @@ impl Default for Settings {
             address: ReplicaAddress::default(),
             ports: ReplicationPorts::default(),
             image: "mainstay:latest".to_owned(),
+            tap: Tap::default(),
             manage: true,
         }
     }

@@ -21,6 +21,7 @@ use operator::engine::queue::Limits;
 use operator::engine::turns::Pace;
 use operator::engine::watch::Scope;
 use operator::memgraph::{ReplicaAddress, Settings};
+use operator::tap::Tap;
 use operator::{Config as OperatorConfig, Operator};
 use sandbox::kube::Kubernetes;
 use sandbox::node::{BackOff, Config, Images, Nodes, Party};
@@ -124,6 +125,11 @@ impl Bed {
 
     /// An operator with times for tests.
     pub(crate) async fn operator(&self) -> Result<Running> {
+        self.operator_with(Tap::default()).await
+    }
+
+    /// The same, and somebody is told what it does.
+    pub(crate) async fn operator_with(&self, tap: Tap) -> Result<Running> {
         let settings = Settings {
             settle: Duration::from_millis(500),
             interval: Duration::from_millis(200),
@@ -149,6 +155,7 @@ impl Bed {
                 call: Duration::from_millis(1_500),
                 command: Duration::from_millis(1_500),
                 probe: Duration::from_millis(500),
+                tap,
                 ..settings
             },
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -263,6 +270,14 @@ impl Bed {
         let sets: Api<StatefulSet> = Api::default_namespaced(self.client.clone());
         sets.create(&PostParams::default(), &set).await?;
         Ok(())
+    }
+
+    /// One more vertex with this label on the pod; how many there are then.
+    pub(crate) async fn write(&self, pod: u8, label: &str) -> Result<i64> {
+        match self.bolt(pod).await?.query(&format!("CREATE (:{label})")).await? {
+            Outcome::Done(_) => self.count(pod, label).await,
+            Outcome::Refused { failure, .. } => bail!("{failure}"),
+        }
     }
 
     /// How many vertices with this label the pod has.

@@ -2,6 +2,7 @@
 
 mod bed;
 mod faults;
+mod kills;
 mod manifests;
 mod through_gateway;
 

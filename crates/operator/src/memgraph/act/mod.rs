@@ -85,7 +85,8 @@ impl Actor<'_> {
                 break;
             }
             let began = Instant::now();
-            let outcome = self.perform(&step, &mut acted).await;
+            let tap = self.cluster.settings.tap.clone();
+            let outcome = tap.around(&step, self.perform(&step, &mut acted)).await;
             tracing::info!(cluster = %self.cluster.name, %step, ?outcome, "step");
             let again = outcome == Outcome::Refused && turn.remaining().len() > 0;
             acted.taken.push(Taken {
@@ -121,7 +122,10 @@ impl Actor<'_> {
     pub async fn restart(&mut self, pod: Ordinal, uid: PodUid) -> Taken {
         let began = Instant::now();
         let outcome = match self.permit.check(self.cluster.settings.call) {
-            Ok(()) => self.delete(pod, uid, None).await,
+            Ok(()) => {
+                let tap = &self.cluster.settings.tap;
+                tap.around("restart", self.delete(pod, uid, None)).await
+            }
             Err(_) => Outcome::Refused,
         };
         tracing::info!(cluster = %self.cluster.name, %pod, ?outcome, "restarted for the new template");

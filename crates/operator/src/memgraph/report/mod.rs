@@ -156,7 +156,11 @@ impl Reporter {
             let name = object.name_any();
             let params = PatchParams::default();
             let call = api.patch_status(&name, &params, &patch);
-            match bounded(settings.call, call).await {
+            match settings
+                .tap
+                .around("write status", bounded(settings.call, call))
+                .await
+            {
                 Ok(_) => self.written = Some((next, Instant::now())),
                 Err(error) => tracing::info!(%error, "the status was not written"),
             }

@@ -111,12 +111,10 @@ async fn ensure_token(
     let owner = kube::Resource::controller_owner_ref(object, &());
     secret.metadata.owner_references = owner.map(|owner| vec![owner]);
     let secrets = cluster.secrets();
-    bounded(
-        cluster.settings.call,
-        secrets.create(&PostParams::default(), &secret),
-    )
-    .await
-    .map_err(failed)?;
+    let params = PostParams::default();
+    let create = bounded(cluster.settings.call, secrets.create(&params, &secret));
+    let made = cluster.settings.tap.around("create Secret", create).await;
+    made.map_err(failed)?;
     Ok(drawn)
 }
 
@@ -151,11 +149,14 @@ async fn apply(cluster: &Cluster, owned: Owned, permit: &Permit) -> Result<(), A
     }
     let api = dynamic(cluster, version, kind);
     let patience = cluster.settings.call;
+    let tap = &cluster.settings.tap;
     let found = optional(bounded(patience, api.get(&name)).await).map_err(failed)?;
     let Some(found) = found else {
         may_write(cluster, permit).map_err(failed)?;
         let parsed = parse(kind, object)?;
-        return match bounded(patience, api.create(&PostParams::default(), &parsed)).await {
+        let params = PostParams::default();
+        let create = bounded(patience, api.create(&params, &parsed));
+        return match tap.around(format!("create {kind}"), create).await {
             Ok(_) | Err(CallError::Conflict(_)) => Ok(()),
             Err(error) => Err(failed(error)),
         };
@@ -165,7 +166,9 @@ async fn apply(cluster: &Cluster, owned: Owned, permit: &Permit) -> Result<(), A
     }
     may_write(cluster, permit).map_err(failed)?;
     let parsed = parse(kind, carry_over(kind, object, &found))?;
-    match bounded(patience, api.replace(&name, &PostParams::default(), &parsed)).await {
+    let params = PostParams::default();
+    let replace = bounded(patience, api.replace(&name, &params, &parsed));
+    match tap.around(format!("replace {kind}"), replace).await {
         // Somebody else writes too: the next turn looks again.
         Ok(_) | Err(CallError::Conflict(_)) => Ok(()),
         Err(error) => Err(failed(error)),
