@@ -1,5 +1,6 @@
 //! Mainstay keeps stateful databases standing on Kubernetes.
 
+mod drill;
 mod gateway;
 mod operator;
 mod sandbox;
@@ -23,6 +24,12 @@ enum Command {
     /// Nothing has to be installed. Without --memgraph the databases are stand-ins. Ctrl-C ends all of it and leaves
     /// nothing behind; a second sandbox gets other addresses. docs/sandbox.md says more.
     Sandbox(Box<sandbox::Arguments>),
+    /// Break a cluster on purpose while clients write, and report what they noticed and what was lost.
+    ///
+    /// On the sandbox that runs, or on one of its own, or with --kubeconfig on a cluster whose object allows it.
+    /// Exit code 1: an acknowledged write was lost or is there twice; 2: the drill could not be done. docs/drills.md
+    /// says more.
+    Drill(Box<drill::Arguments>),
     /// Play a simulated Memgraph cluster: it starts, loses its MAIN, recovers, and says why it did what.
     ///
     /// The decisions are the real ones; databases, Kubernetes and network are models inside this process.
@@ -57,6 +64,7 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Sandbox(arguments) => sandbox::command(*arguments),
+        Command::Drill(arguments) => drill::command(*arguments),
         Command::Show { brief } => show::command(brief),
         Command::Gateway(arguments) => gateway::command(*arguments),
         Command::Operator(arguments) => operator::command(*arguments),

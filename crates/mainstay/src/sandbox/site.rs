@@ -31,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) port: Option<u16>,
     /// Arguments for the stand-in alone.
     pub(crate) stand_in: Vec<String>,
+    /// Whether other commands of this user find it.
+    pub(crate) announced: bool,
 }
 
 /// Why there is no sandbox.
@@ -104,6 +106,7 @@ impl Site {
             replicas,
             port,
             stand_in,
+            announced,
         } = options;
         let folder = folder()?;
         let images = images(memgraph.as_deref(), &stand_in)?;
@@ -142,7 +145,9 @@ impl Site {
             stand_ins: memgraph.is_none(),
             folder,
         };
-        description.write().map_err(unusable)?;
+        if announced {
+            description.write().map_err(unusable)?;
+        }
         let mut tasks = JoinSet::new();
         tasks.spawn(door.run());
         tasks.spawn(control.clone().serve(listener));
@@ -158,11 +163,6 @@ impl Site {
     /// What it says of itself.
     pub(crate) fn description(&self) -> &Description {
         &self.description
-    }
-
-    /// What can be broken.
-    pub(crate) fn control(&self) -> &Control {
-        &self.control
     }
 
     /// Whoever may do everything.
