@@ -12,7 +12,8 @@ mod writer;
 use self::faults::Drill;
 use self::place::{Elsewhere, Place, Wanted};
 use self::report::{Summary, foot, head, line};
-use self::round::{Done, Plan, round, until_well};
+use self::ledger::Write;
+use self::round::{Done, Plan, Witness, round, until_well};
 use crate::sandbox::site::Options;
 use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
@@ -39,6 +40,9 @@ pub(crate) struct Arguments {
     /// still until its successor is chosen, and it is hidden from the operators alone.
     #[arg(long)]
     alive: bool,
+    /// Also what the operator says during each round, with the time since the fault, on standard error.
+    #[arg(long)]
+    reasons: bool,
     /// How many clients write at once.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     writers: u16,
@@ -101,15 +105,35 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
     }
 }
 
+/// How the drill talks.
+#[derive(Clone, Copy)]
+struct Voice {
+    json: bool,
+    reasons: bool,
+    round: u32,
+}
+
+impl Witness for Voice {
+    fn lost(&mut self, write: &Write) {
+        eprintln!("mainstay drill: round {} lost {write:?}", self.round);
+    }
+
+    fn reasons(&mut self, after: Duration, reasons: &[String]) {
+        if self.reasons {
+            eprintln!("  {:>6} ms  {}", after.as_millis(), reasons.join("; "));
+        }
+    }
+}
+
 async fn run(arguments: Arguments) -> Result<Summary> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let (plan, wanted, rounds, json) = parse(arguments)?;
+    let (plan, wanted, rounds, voice) = parse(arguments)?;
     if let Wanted::Cluster(_) = &wanted {
         ensure!(!plan.drill.needs_sandbox(), faults::FaultError::NeedsSandbox);
     }
     let place = Place::open(wanted).await?;
     let drilled = tokio::select! {
-        drilled = drilled(&plan, &place, rounds, json) => drilled,
+        drilled = drilled(&plan, &place, rounds, voice) => drilled,
         _ = terminate.recv() => Err(anyhow::anyhow!("ended by SIGTERM")),
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("ended by Ctrl-C")),
     };
@@ -119,7 +143,8 @@ async fn run(arguments: Arguments) -> Result<Summary> {
     Ok(summary)
 }
 
-async fn drilled(plan: &Plan, place: &Place, rounds: u32, json: bool) -> Result<Summary> {
+async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Result<Summary> {
+    let json = voice.json;
     until_well(&place.injector, plan.patience, |reason| {
         if !json {
             println!("  waiting: {reason}");
@@ -133,8 +158,19 @@ async fn drilled(plan: &Plan, place: &Place, rounds: u32, json: bool) -> Result<
     let mut done: Vec<Done> = Vec::new();
     let mut failed = None;
     for number in 1..=rounds {
-        let lost = |write: &ledger::Write| eprintln!("mainstay drill: round {number} lost {write:?}");
-        let ended = round(plan, number, &place.injector, &place.target, &numbers, lost).await;
+        let mut voice = Voice {
+            round: number,
+            ..voice
+        };
+        let ended = round(
+            plan,
+            number,
+            &place.injector,
+            &place.target,
+            &numbers,
+            &mut voice,
+        )
+        .await;
         match ended {
             Ok(round) if json => {
                 println!("{}", serde_json::to_string(&round)?);
@@ -167,12 +203,13 @@ async fn drilled(plan: &Plan, place: &Place, rounds: u32, json: bool) -> Result<
     }
 }
 
-fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, bool)> {
+fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
     let Arguments {
         drill,
         rounds,
         json,
         alive,
+        reasons,
         writers,
         pace_ms,
         patience,
@@ -218,5 +255,10 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, bool)> {
         }),
         _ => bail!("--kubeconfig needs --cluster and --bolt"),
     };
-    Ok((plan, wanted, rounds, json))
+    let voice = Voice {
+        json,
+        reasons,
+        round: 0,
+    };
+    Ok((plan, wanted, rounds, voice))
 }

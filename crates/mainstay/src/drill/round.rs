@@ -116,14 +116,22 @@ pub(crate) async fn until_well(
     }
 }
 
-/// One round. `lost` gets each write that was promised and is not there.
+/// Who is told what happens in a round.
+pub(crate) trait Witness {
+    /// A write that was promised is not there.
+    fn lost(&mut self, write: &Write);
+    /// The operator says something else than before, so long after the fault.
+    fn reasons(&mut self, after: Duration, reasons: &[String]);
+}
+
+/// One round.
 pub(crate) async fn round(
     plan: &Plan,
     number: u32,
     injector: &Injector,
     target: &Target,
     numbers: &Arc<AtomicI64>,
-    mut lost: impl FnMut(&Write),
+    witness: &mut impl Witness,
 ) -> Result<Done, RoundError> {
     let before = until_well(injector, plan.patience, |_| {}).await?;
     let fault = injector
@@ -134,10 +142,12 @@ pub(crate) async fn round(
     steady(&writers, plan.patience).await?;
     let injected = writers.now();
     injector.inject(&fault).await?;
-    let (well_at, after) = until_back(plan, injector, &fault, &effect, &writers).await?;
+    let (well_at, after) = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
     let ledger = writers.end().await;
     let present = read(target).await?;
-    ledger.lost(&present).iter().for_each(&mut lost);
+    for write in ledger.lost(&present) {
+        witness.lost(&write);
+    }
     let account = ledger.settle(&present);
     remove(target).await.map_err(RoundError::Read)?;
     let gap_ms = millis(ledger.gap(injected).map_or(Duration::ZERO, Gap::length));
@@ -180,15 +190,20 @@ async fn steady(writers: &Writers, patience: Duration) -> Result<(), RoundError>
 async fn until_back(
     plan: &Plan,
     injector: &Injector,
-    fault: &Fault,
-    effect: &Effect,
+    (fault, effect): (&Fault, &Effect),
     writers: &Writers,
+    witness: &mut impl Witness,
 ) -> Result<(Duration, Look), RoundError> {
     let began = Instant::now();
     let mut worked = false;
     let mut well_at = None;
+    let mut said = Vec::new();
     loop {
         let look = injector.cluster.look().await?;
+        if look.reasons != said {
+            witness.reasons(began.elapsed(), &look.reasons);
+            said.clone_from(&look.reasons);
+        }
         if !worked {
             worked = injector.seen(effect, &look).await?
                 || fault.suspicion().is_some_and(|limit| began.elapsed() > limit);
