@@ -145,11 +145,18 @@ impl Ledger {
             .collect()
     }
 
-    /// The longest time without an acknowledged write that was not over when the fault was injected. A MAIN that is
-    /// only suspected goes on for a while: the gap need not begin with the fault. `None` if no write was acknowledged
-    /// after it.
-    pub(crate) fn gap(&self, injected: Duration) -> Option<Gap> {
-        self.gaps(injected).into_iter().max_by_key(|gap| gap.length())
+    /// The longest time without an acknowledged write between the fault and the moment when a MAIN served again: it
+    /// was not over at the one, and had begun at the other. A MAIN that is only suspected goes on for a while, so the
+    /// gap need not begin with the fault. `None` if no write was acknowledged after it.
+    pub(crate) fn gap(&self, injected: Duration, served: Duration) -> Option<Gap> {
+        let gaps = self.gaps(injected).into_iter();
+        gaps.filter(|gap| gap.from <= served).max_by_key(|gap| gap.length())
+    }
+
+    /// The longest one that began after that: what it costs to be protected again.
+    pub(crate) fn later(&self, injected: Duration, served: Duration) -> Option<Gap> {
+        let gaps = self.gaps(injected).into_iter();
+        gaps.filter(|gap| gap.from > served).max_by_key(|gap| gap.length())
     }
 
     /// Every interruption since the fault that a client would notice, in order.
@@ -202,10 +209,14 @@ mod tests {
         )
     }
 
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
     fn gap(from: u64, to: u64) -> Gap {
         Gap {
-            from: Duration::from_millis(from),
-            to: Duration::from_millis(to),
+            from: ms(from),
+            to: ms(to),
         }
     }
 
@@ -252,18 +263,22 @@ mod tests {
     #[test]
     fn the_gap_reaches_from_the_last_promise_before_the_fault_to_the_first_after_it() {
         let ledger = acknowledged(&[990, 100, 500, 900]);
-        assert_eq!(ledger.gap(Duration::from_millis(600)), Some(gap(500, 900)));
-        assert_eq!(
-            ledger.interruptions(Duration::from_millis(600)),
-            [gap(500, 900)],
-            "90 ms are nothing"
-        );
+        assert_eq!(ledger.gap(ms(600), ms(850)), Some(gap(500, 900)));
+        assert_eq!(ledger.interruptions(ms(600)), [gap(500, 900)], "90 ms are nothing");
     }
 
     #[test]
     fn a_gap_that_begins_after_the_fault_counts_and_one_that_was_over_does_not() {
         let ledger = acknowledged(&[100, 3_000, 3_010, 3_020, 4_000, 4_010]);
-        assert_eq!(ledger.gap(Duration::from_millis(3_005)), Some(gap(3_020, 4_000)));
+        assert_eq!(ledger.gap(ms(3_005), ms(3_900)), Some(gap(3_020, 4_000)));
+    }
+
+    #[test]
+    fn a_longer_break_after_main_served_again_is_not_the_gap_but_a_later_one() {
+        let ledger = acknowledged(&[100, 500, 600, 3_000, 3_100]);
+        assert_eq!(ledger.gap(ms(150), ms(550)), Some(gap(100, 500)));
+        assert_eq!(ledger.later(ms(150), ms(550)), Some(gap(600, 3_000)));
+        assert_eq!(ledger.later(ms(150), ms(3_100)), None);
     }
 
     #[test]
@@ -271,9 +286,9 @@ mod tests {
         let mut ledger = acknowledged(&[100, 200]);
         ledger.writes.push(write(7, Answer::Failed, 300));
         ledger.writes.push(write(8, Answer::Unknown, 400));
-        assert_eq!(ledger.gap(Duration::from_millis(250)), None);
+        assert_eq!(ledger.gap(ms(250), ms(800)), None);
         ledger.writes.push(write(9, Answer::Acknowledged, 900));
-        assert_eq!(ledger.gap(Duration::from_millis(250)), Some(gap(200, 900)));
+        assert_eq!(ledger.gap(ms(250), ms(800)), Some(gap(200, 900)));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Summary {
     pub(crate) gap_p99_ms: u64,
     /// All.
     pub(crate) gap_max_ms: u64,
+    /// The longest break after a MAIN served again.
+    pub(crate) later_max_ms: u64,
     /// All writes together.
     #[serde(flatten)]
     pub(crate) account: Account,
@@ -45,6 +47,7 @@ impl Summary {
             gap_p50_ms: percentile(&gaps, 50),
             gap_p99_ms: percentile(&gaps, 99),
             gap_max_ms: gaps.last().copied().unwrap_or_default(),
+            later_max_ms: rounds.iter().map(|done| done.later_ms).max().unwrap_or_default(),
             account: accounts.fold(Account::default(), Account::and),
         }
     }
@@ -59,7 +62,7 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
 /// The head of the table.
 pub(crate) fn head() -> String {
     format!(
-        "{:>5}  {:<28} {:>7}  {:>6} {:>6} {:>7} {:>6} {:>6}  {:>7}  {:>7} {:>6} {:>7} {:>5} {:>5}  {}",
+        "{:>5}  {:<28} {:>7}  {:>6} {:>6} {:>7} {:>6} {:>6}  {:>7} {:>7}  {:>7} {:>6} {:>7} {:>5} {:>5}  {}",
         "round",
         "fault",
         "gap ms",
@@ -68,6 +71,7 @@ pub(crate) fn head() -> String {
         "promote",
         "open",
         "other",
+        "later",
         "well ms",
         "acked",
         "failed",
@@ -85,6 +89,7 @@ pub(crate) fn line(done: &Done) -> String {
         fault,
         gap_ms,
         phases,
+        later_ms,
         interruptions: _,
         well_after_ms,
         account,
@@ -107,7 +112,7 @@ pub(crate) fn line(done: &Done) -> String {
     } = account;
     let or_dash = |ms: &Option<u64>| ms.map_or_else(|| "-".to_owned(), |ms| ms.to_string());
     format!(
-        "{round:>5}  {:<28} {gap_ms:>7}  {:>6} {:>6} {:>7} {:>6} {other:>6}  {well_after_ms:>7}  {acknowledged:>7} {failed:>6} {unknown:>7} {lost:>5} {duplicated:>5}  {}",
+        "{round:>5}  {:<28} {gap_ms:>7}  {:>6} {:>6} {:>7} {:>6} {other:>6}  {later_ms:>7} {well_after_ms:>7}  {acknowledged:>7} {failed:>6} {unknown:>7} {lost:>5} {duplicated:>5}  {}",
         name(fault),
         or_dash(detect),
         or_dash(fence),
@@ -127,6 +132,7 @@ pub(crate) fn foot(summary: &Summary) -> String {
         gap_p50_ms,
         gap_p99_ms,
         gap_max_ms,
+        later_max_ms,
         account,
     } = summary;
     let Account {
@@ -138,7 +144,7 @@ pub(crate) fn foot(summary: &Summary) -> String {
         despite_refusal,
     } = account;
     let mut text = format!(
-        "\n{rounds} rounds. Gap: p50 {gap_p50_ms} ms, p99 {gap_p99_ms} ms, max {gap_max_ms} ms.\n\
+        "\n{rounds} rounds. Gap: p50 {gap_p50_ms} ms, p99 {gap_p99_ms} ms, max {gap_max_ms} ms; later breaks at most {later_max_ms} ms.\n\
          {acknowledged} writes acknowledged, {failed} failed, {unknown} without an answer; {lost} lost, {duplicated} there twice.\n"
     );
     if *despite_refusal > 0 {
@@ -187,6 +193,7 @@ mod tests {
                 open: None,
                 other: 33,
             },
+            later_ms: 120,
             interruptions: vec![Interruption {
                 after_ms: -2,
                 ms: gap_ms,

@@ -39,10 +39,12 @@ pub(crate) struct Done {
     /// What was done.
     #[serde(flatten)]
     pub(crate) fault: Fault,
-    /// The longest time without an acknowledged write.
+    /// The longest time without an acknowledged write until a MAIN served again.
     pub(crate) gap_ms: u64,
     /// Where it went.
     pub(crate) phases: Phases,
+    /// The longest one after that, while protection is brought back.
+    pub(crate) later_ms: u64,
     /// Every interruption of at least 100 ms: when it began, after the fault, and how long it was.
     pub(crate) interruptions: Vec<Interruption>,
     /// From the fault until the cluster was serving and protected again.
@@ -142,7 +144,7 @@ pub(crate) async fn round(
     steady(&writers, plan.patience).await?;
     let injected = writers.now();
     injector.inject(&fault).await?;
-    let (well_at, after) = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
+    let back = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
     let ledger = writers.end().await;
     let present = read(target).await?;
     for write in ledger.lost(&present) {
@@ -150,7 +152,8 @@ pub(crate) async fn round(
     }
     let account = ledger.settle(&present);
     remove(target).await.map_err(RoundError::Read)?;
-    let gap_ms = millis(ledger.gap(injected).map_or(Duration::ZERO, Gap::length));
+    let length = |gap: Option<Gap>| millis(gap.map_or(Duration::ZERO, Gap::length));
+    let gap_ms = length(ledger.gap(injected, back.served_at));
     let was = Before {
         term: before.term,
         main: before.main,
@@ -160,7 +163,8 @@ pub(crate) async fn round(
         round: number,
         fault,
         gap_ms,
-        phases: phases(gap_ms, &was, &after.history),
+        phases: phases(gap_ms, &was, &back.look.history),
+        later_ms: length(ledger.later(injected, back.served_at)),
         interruptions: interruptions
             .into_iter()
             .map(|gap| Interruption {
@@ -168,7 +172,7 @@ pub(crate) async fn round(
                 ms: millis(gap.length()),
             })
             .collect(),
-        well_after_ms: millis(well_at.saturating_sub(injected)),
+        well_after_ms: millis(back.well_at.saturating_sub(injected)),
         account,
     })
 }
@@ -185,18 +189,26 @@ async fn steady(writers: &Writers, patience: Duration) -> Result<(), RoundError>
     Ok(())
 }
 
-/// Waits for the effect, undoes the fault, and waits until the cluster is well and writes flow. Returns when it was
-/// well, and its status then.
+/// The cluster is back.
+struct Back {
+    /// When the fault had had its effect and a MAIN served.
+    served_at: Duration,
+    /// When it was protected too.
+    well_at: Duration,
+    look: Look,
+}
+
+/// Waits for the effect, undoes the fault, and waits until the cluster is well and writes flow.
 async fn until_back(
     plan: &Plan,
     injector: &Injector,
     (fault, effect): (&Fault, &Effect),
     writers: &Writers,
     witness: &mut impl Witness,
-) -> Result<(Duration, Look), RoundError> {
+) -> Result<Back, RoundError> {
     let began = Instant::now();
-    let mut worked = false;
-    let mut well_at = None;
+    let mut served: Option<Duration> = None;
+    let mut well: Option<Duration> = None;
     let mut said = Vec::new();
     loop {
         let look = injector.cluster.look().await?;
@@ -204,29 +216,33 @@ async fn until_back(
             witness.reasons(began.elapsed(), &look.reasons);
             said.clone_from(&look.reasons);
         }
-        if !worked {
-            worked = injector.seen(effect, &look).await?
-                || fault.suspicion().is_some_and(|limit| began.elapsed() > limit);
+        if served.is_none() {
+            let ignored = fault.suspicion().is_some_and(|limit| began.elapsed() > limit);
+            let worked = ignored || injector.seen(effect, &look).await?;
             // A hung or cut-off MAIN comes back when somebody else serves, a stalled one before.
-            if worked && (look.ready || matches!(fault, Fault::Stall { .. })) {
+            if worked && (look.ready || ignored || matches!(fault, Fault::Stall { .. })) {
                 injector.undo().await?;
-            } else {
-                worked = worked && fault.suspicion().is_some();
             }
+            served = (worked && look.ready).then(|| writers.now());
         }
-        if worked && look.is_well() {
-            let since = *well_at.get_or_insert_with(|| writers.now());
-            if writers.last() > since + STEADY {
-                return Ok((since, look));
-            }
-        } else {
-            well_at = None;
+        well = match served {
+            Some(_) if look.is_well() => well.or_else(|| Some(writers.now())),
+            _ => None,
+        };
+        if let (Some(served_at), Some(well_at)) = (served, well)
+            && writers.last() > well_at + STEADY
+        {
+            return Ok(Back {
+                served_at,
+                well_at,
+                look,
+            });
         }
         if began.elapsed() > plan.patience {
-            let what = match (worked, well_at) {
-                (false, _) => "the fault had no effect, or nobody serves",
-                (true, None) => "the cluster is not serving and protected again",
-                (true, Some(_)) => "the cluster is well, and no write is acknowledged",
+            let what = match (served, well) {
+                (None, _) => "the fault had no effect, or nobody serves",
+                (Some(_), None) => "the cluster is not serving and protected again",
+                (Some(_), Some(_)) => "the cluster is well, and no write is acknowledged",
             };
             return Err(RoundError::NotBack {
                 what,
