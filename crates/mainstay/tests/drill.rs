@@ -54,9 +54,13 @@ fn a_killed_main_costs_no_acknowledged_write() {
     assert_ne!(said[0]["pod"], said[1]["pod"], "the other pod is MAIN by then");
     assert_eq!((&said[2]["rounds"], &said[2]["lost"]), (&2.into(), &0.into()));
     assert_eq!(
-        std::fs::read_dir(folder.0.join(format!("mainstay-{}", rustix::process::getuid().as_raw())))
-            .unwrap()
-            .count(),
+        std::fs::read_dir(
+            folder
+                .0
+                .join(format!("mainstay-{}", rustix::process::getuid().as_raw()))
+        )
+        .unwrap()
+        .count(),
         0,
         "its sandbox is gone"
     );
@@ -69,7 +73,10 @@ fn a_switchover_costs_no_acknowledged_write() {
     let said = lines(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(said.len(), 2, "{said:?}");
-    assert_eq!((&said[0]["fault"], &said[0]["to"]), (&"switchover".into(), &1.into()));
+    assert_eq!(
+        (&said[0]["fault"], &said[0]["to"]),
+        (&"switchover".into(), &1.into())
+    );
     assert_eq!((&said[1]["lost"], &said[1]["duplicated"]), (&0.into(), &0.into()));
 }
 

@@ -81,7 +81,9 @@ pub(crate) enum FaultError {
     #[error(transparent)]
     Control(#[from] ControlError),
     /// Only a sandbox can do it.
-    #[error("this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-sync, kill-operator, restart-all, switchover")]
+    #[error(
+        "this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-sync, kill-operator, restart-all, switchover"
+    )]
     NeedsSandbox,
     /// The status does not name the pod to break.
     #[error("the cluster's status names no {0}")]

@@ -150,13 +150,15 @@ impl Ledger {
     /// gap need not begin with the fault. `None` if no write was acknowledged after it.
     pub(crate) fn gap(&self, injected: Duration, served: Duration) -> Option<Gap> {
         let gaps = self.gaps(injected).into_iter();
-        gaps.filter(|gap| gap.from <= served).max_by_key(|gap| gap.length())
+        gaps.filter(|gap| gap.from <= served)
+            .max_by_key(|gap| gap.length())
     }
 
     /// The longest one that began after that: what it costs to be protected again.
     pub(crate) fn later(&self, injected: Duration, served: Duration) -> Option<Gap> {
         let gaps = self.gaps(injected).into_iter();
-        gaps.filter(|gap| gap.from > served).max_by_key(|gap| gap.length())
+        gaps.filter(|gap| gap.from > served)
+            .max_by_key(|gap| gap.length())
     }
 
     /// Every interruption since the fault that a client would notice, in order.
@@ -264,7 +266,11 @@ mod tests {
     fn the_gap_reaches_from_the_last_promise_before_the_fault_to_the_first_after_it() {
         let ledger = acknowledged(&[990, 100, 500, 900]);
         assert_eq!(ledger.gap(ms(600), ms(850)), Some(gap(500, 900)));
-        assert_eq!(ledger.interruptions(ms(600)), [gap(500, 900)], "90 ms are nothing");
+        assert_eq!(
+            ledger.interruptions(ms(600)),
+            [gap(500, 900)],
+            "90 ms are nothing"
+        );
     }
 
     #[test]

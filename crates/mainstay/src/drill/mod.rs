@@ -10,9 +10,9 @@ mod round;
 mod writer;
 
 use self::faults::Drill;
+use self::ledger::Write;
 use self::place::{Elsewhere, Place, Wanted};
 use self::report::{Summary, foot, head, line};
-use self::ledger::Write;
 use self::round::{Done, Plan, Witness, round, until_well};
 use crate::sandbox::site::Options;
 use anyhow::{Context, Result, bail, ensure};
@@ -77,7 +77,12 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "kubeconfig")]
     username: Option<String>,
     /// With --kubeconfig: their password.
-    #[arg(long, env = "MAINSTAY_DRILL_PASSWORD", hide_env_values = true, default_value = "")]
+    #[arg(
+        long,
+        env = "MAINSTAY_DRILL_PASSWORD",
+        hide_env_values = true,
+        default_value = ""
+    )]
     password: String,
 }
 
@@ -162,15 +167,7 @@ async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Resul
             round: number,
             ..voice
         };
-        let ended = round(
-            plan,
-            number,
-            &place.injector,
-            &place.target,
-            &numbers,
-            &mut voice,
-        )
-        .await;
+        let ended = round(plan, number, &place.injector, &place.target, &numbers, &mut voice).await;
         match ended {
             Ok(round) if json => {
                 println!("{}", serde_json::to_string(&round)?);
@@ -223,10 +220,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         username,
         password,
     } = arguments;
-    ensure!(
-        !alive || drill == Drill::KillMain,
-        "--alive belongs to kill-main"
-    );
+    ensure!(!alive || drill == Drill::KillMain, "--alive belongs to kill-main");
     let plan = Plan {
         drill,
         alive,

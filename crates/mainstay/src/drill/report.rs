@@ -235,7 +235,10 @@ mod tests {
     fn a_lost_write_is_said_aloud() {
         let rounds = [done(1, 315, 1)];
         let told = foot(&Summary::of(Drill::KillMain, true, None, &rounds));
-        assert!(told.contains("1 lost") && told.contains("PROMISES WERE BROKEN"), "{told}");
+        assert!(
+            told.contains("1 lost") && told.contains("PROMISES WERE BROKEN"),
+            "{told}"
+        );
         assert!(!told.contains("stand-ins"), "{told}");
     }
 
