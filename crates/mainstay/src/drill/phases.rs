@@ -31,7 +31,7 @@ pub(crate) fn phases(gap_ms: u64, before: &Before, history: &[TermStatus]) -> Ph
     let mut new: Vec<&TermStatus> = history.iter().filter(|term| term.term > before.term).collect();
     new.sort_by_key(|term| term.term);
     let moved = new.iter().find(|term| Some(&term.pod) != before.main.as_ref());
-    let Some(term) = moved.or(new.first()) else {
+    let Some(term) = moved.or_else(|| new.first()) else {
         return Phases {
             other: gap_ms,
             ..Phases::default()

@@ -261,20 +261,17 @@ fn write_private(path: &Path, text: &str) -> Result<(), SiteError> {
 fn images(memgraph: Option<&Path>, stand_in: &[String]) -> Result<Images, SiteError> {
     let own = std::env::current_exe().map_err(SiteError::OwnFile)?;
     let images = Images::new().with("mainstay:*", &own, &[]);
-    Ok(match memgraph {
-        Some(path) => {
-            let unusable = |source| SiteError::Memgraph {
-                path: path.to_owned(),
-                source,
-            };
-            let path = path.canonicalize().map_err(unusable)?;
-            images.with("memgraph/memgraph:*", path, &[])
-        }
-        None => {
-            let mut args = vec!["standin", "memgraph", "--replication-address=0.0.0.0"];
-            args.extend(stand_in.iter().map(String::as_str));
-            images.with("memgraph/memgraph:*", own, &args)
-        }
+    Ok(if let Some(path) = memgraph {
+        let unusable = |source| SiteError::Memgraph {
+            path: path.to_owned(),
+            source,
+        };
+        let path = path.canonicalize().map_err(unusable)?;
+        images.with("memgraph/memgraph:*", path, &[])
+    } else {
+        let mut args = vec!["standin", "memgraph", "--replication-address=0.0.0.0"];
+        args.extend(stand_in.iter().map(String::as_str));
+        images.with("memgraph/memgraph:*", own, &args)
     })
 }
 
