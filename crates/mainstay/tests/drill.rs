@@ -41,7 +41,11 @@ fn lines(output: &Output) -> Vec<Value> {
 #[test]
 fn a_killed_main_costs_no_acknowledged_write() {
     let folder = Folder::new("kill").unwrap();
-    let output = drill(&folder, &["kill-main", "--rounds", "2", "--json"]).unwrap();
+    let output = drill(
+        &folder,
+        &["kill-main", "--rounds", "2", "--json", "--patience", "300"],
+    )
+    .unwrap();
     let said = lines(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(said.len(), 3, "two rounds and the end: {said:?}");
@@ -69,7 +73,7 @@ fn a_killed_main_costs_no_acknowledged_write() {
 #[test]
 fn a_switchover_costs_no_acknowledged_write() {
     let folder = Folder::new("switch").unwrap();
-    let output = drill(&folder, &["switchover", "--json"]).unwrap();
+    let output = drill(&folder, &["switchover", "--json", "--patience", "300"]).unwrap();
     let said = lines(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(said.len(), 2, "{said:?}");
