@@ -1,6 +1,7 @@
 //! Mainstay keeps stateful databases standing on Kubernetes.
 
 mod ask;
+mod drill;
 mod gateway;
 mod kubernetes;
 mod operator;
@@ -30,6 +31,12 @@ enum Command {
     Status(Box<ask::StatusArguments>),
     /// What the operator saw, decided and did in its last turn, by which rule, with the age of the evidence.
     Why(Box<ask::WhyArguments>),
+    /// Break a cluster on purpose while clients write, and report what they noticed and what was lost.
+    ///
+    /// On the sandbox that runs, or on one of its own, or with --kubeconfig on a cluster whose object allows it.
+    /// Exit code 1: an acknowledged write was lost or is there twice; 2: the drill could not be done. docs/drills.md
+    /// says more.
+    Drill(Box<drill::Arguments>),
     /// Play a simulated Memgraph cluster: it starts, loses its MAIN, recovers, and says why it did what.
     ///
     /// The decisions are the real ones; databases, Kubernetes and network are models inside this process.
@@ -69,6 +76,7 @@ fn main() -> ExitCode {
         Command::Sandbox(arguments) => sandbox::command(*arguments),
         Command::Status(arguments) => ask::status(*arguments),
         Command::Why(arguments) => ask::why(*arguments),
+        Command::Drill(arguments) => drill::command(*arguments),
         Command::Show { brief } => show::command(brief),
         Command::Gateway(arguments) => gateway::command(*arguments),
         Command::Operator(arguments) => operator::command(*arguments),

@@ -46,6 +46,20 @@ pub(crate) enum Request {
         /// Which.
         pod: String,
     },
+    /// Bytes between these two pods are held back, both ways.
+    Part {
+        /// One of them.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// They are let through again.
+    Join {
+        /// One of them.
+        one: String,
+        /// The other.
+        other: String,
+    },
     /// No pod gets an answer from the API server. Whoever is outside of pods still does.
     FreezeApi,
     /// It answers again.
@@ -126,6 +140,7 @@ pub(crate) struct Control {
 struct Broken {
     stopped: BTreeSet<String>,
     isolated: BTreeSet<String>,
+    parted: BTreeSet<(String, String)>,
     api_frozen: bool,
 }
 
@@ -191,6 +206,12 @@ impl Control {
             Request::Rejoin { pod } => {
                 broken.isolated.remove(pod);
             }
+            Request::Part { one, other } => {
+                broken.parted.insert((one.clone(), other.clone()));
+            }
+            Request::Join { one, other } => {
+                broken.parted.remove(&(one.clone(), other.clone()));
+            }
             Request::Ping => {}
             Request::FreezeApi => broken.api_frozen = true,
             Request::ThawApi => broken.api_frozen = false,
@@ -200,6 +221,7 @@ impl Control {
                     self.nodes.continue_processes(&self.party(&pod), None).ok();
                 }
                 broken.isolated.clear();
+                broken.parted.clear();
                 broken.api_frozen = false;
             }
         }
@@ -221,6 +243,10 @@ impl Control {
             if broken.api_frozen {
                 wanted.extend(cut_off(&Party::Api));
             }
+        }
+        for (one, other) in &broken.parted {
+            let (one, other) = (self.party(one), self.party(other));
+            wanted.extend([(one.clone(), other.clone()), (other, one)]);
         }
         let cut: BTreeSet<(Party, Party)> = self.nodes.network().cuts().into_iter().collect();
         for (from, to) in cut.difference(&wanted) {

@@ -31,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) port: Option<u16>,
     /// Arguments for the stand-in alone.
     pub(crate) stand_in: Vec<String>,
+    /// Whether other commands of this user find it.
+    pub(crate) announced: bool,
 }
 
 /// Why there is no sandbox.
@@ -144,6 +146,7 @@ impl Site {
             replicas,
             port,
             stand_in,
+            announced,
         } = options;
         let images = images(memgraph.as_deref(), &stand_in)?;
         let own = Folder::new()?;
@@ -183,7 +186,9 @@ impl Site {
             stand_ins: memgraph.is_none(),
             folder,
         };
-        description.write().map_err(unusable)?;
+        if announced {
+            description.write().map_err(unusable)?;
+        }
         let mut tasks = JoinSet::new();
         tasks.spawn(door.run());
         tasks.spawn(control.clone().serve(listener));
@@ -200,11 +205,6 @@ impl Site {
     /// What it says of itself.
     pub(crate) fn description(&self) -> &Description {
         &self.description
-    }
-
-    /// What can be broken.
-    pub(crate) fn control(&self) -> &Control {
-        &self.control
     }
 
     /// Whoever may do everything.
@@ -280,21 +280,18 @@ fn write_private(path: &Path, text: &str) -> Result<(), SiteError> {
 fn images(memgraph: Option<&Path>, stand_in: &[String]) -> Result<Images, SiteError> {
     let own = std::env::current_exe().map_err(SiteError::OwnFile)?;
     let images = Images::new().with("mainstay:*", &own, &[]);
-    Ok(match memgraph {
-        Some(path) => {
-            let unusable = |source| SiteError::Memgraph {
-                path: path.to_owned(),
-                source,
-            };
-            let path = path.canonicalize().map_err(unusable)?;
-            rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).map_err(|e| unusable(e.into()))?;
-            images.with("memgraph/memgraph:*", path, &[])
-        }
-        None => {
-            let mut args = vec!["standin", "memgraph", "--replication-address=0.0.0.0"];
-            args.extend(stand_in.iter().map(String::as_str));
-            images.with("memgraph/memgraph:*", own, &args)
-        }
+    Ok(if let Some(path) = memgraph {
+        let unusable = |source| SiteError::Memgraph {
+            path: path.to_owned(),
+            source,
+        };
+        let path = path.canonicalize().map_err(unusable)?;
+        rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).map_err(|e| unusable(e.into()))?;
+        images.with("memgraph/memgraph:*", path, &[])
+    } else {
+        let mut args = vec!["standin", "memgraph", "--replication-address=0.0.0.0"];
+        args.extend(stand_in.iter().map(String::as_str));
+        images.with("memgraph/memgraph:*", own, &args)
     })
 }
 

@@ -1,0 +1,180 @@
+//! What a drill reads of a cluster, and the little that it changes, over the Kubernetes API.
+
+use api::MemgraphCluster;
+use api::memgraph::{MemgraphClusterStatus, TermStatus, wishes};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use operator::install::LEASE;
+use serde_json::json;
+use thiserror::Error;
+
+/// The annotation by which an owner allows drills.
+pub(crate) const ALLOW: &str = "mainstay.dev/allow-drills";
+
+/// One cluster.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    /// Whoever may read and delete there.
+    pub(crate) client: Client,
+    /// Where it is.
+    pub(crate) namespace: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Where its operators are.
+    pub(crate) operators: String,
+}
+
+/// A call to Kubernetes that failed.
+#[derive(Debug, Error)]
+#[error("cannot {what}")]
+pub(crate) struct ClusterError {
+    what: String,
+    source: Box<kube::Error>,
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(kube::Error) -> ClusterError {
+    let what = what.into();
+    |source| ClusterError {
+        what,
+        source: Box::new(source),
+    }
+}
+
+/// What its status says at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) term: u64,
+    pub(crate) main: Option<String>,
+    pub(crate) sync: Option<String>,
+    pub(crate) ready: bool,
+    pub(crate) protected: bool,
+    pub(crate) reasons: Vec<String>,
+    pub(crate) history: Vec<TermStatus>,
+    pub(crate) record: Option<String>,
+    pub(crate) replicas: u8,
+    pub(crate) allowed: bool,
+}
+
+impl Look {
+    /// A MAIN serves, and nothing that it acknowledges is lost with it.
+    pub(crate) fn is_well(&self) -> bool {
+        self.ready && self.protected
+    }
+
+    fn of(object: MemgraphCluster) -> Self {
+        let allowed = object
+            .annotations()
+            .get(ALLOW)
+            .is_some_and(|value| value == "true");
+        let replicas = object.spec.replicas;
+        let status = object.status.unwrap_or_default();
+        let is = |kind: &str| {
+            let found = status.conditions.iter().find(|condition| condition.kind == kind);
+            found.is_some_and(|condition| condition.status == "True")
+        };
+        let (ready, protected) = (is("Ready"), is("Protected"));
+        let MemgraphClusterStatus {
+            term,
+            target_main_pod,
+            target_sync_replica,
+            reasons,
+            history,
+            record,
+            ..
+        } = status;
+        Self {
+            term: term.unwrap_or_default(),
+            main: target_main_pod,
+            sync: target_sync_replica,
+            ready,
+            protected,
+            reasons,
+            history,
+            record,
+            replicas,
+            allowed,
+        }
+    }
+}
+
+impl Cluster {
+    fn objects(&self) -> Api<MemgraphCluster> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Its status now.
+    pub(crate) async fn look(&self) -> Result<Look, ClusterError> {
+        let object = self.objects().get(&self.name).await;
+        object
+            .map(Look::of)
+            .map_err(failed(format!("read the cluster {}", self.name)))
+    }
+
+    /// Who leads the operators, as it calls itself.
+    pub(crate) async fn leader(&self) -> Result<Option<String>, ClusterError> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.operators);
+        let lease = leases.get(LEASE).await.map_err(failed("read the leader lease"))?;
+        Ok(lease.spec.and_then(|spec| spec.holder_identity))
+    }
+
+    /// The pods of the operators.
+    pub(crate) async fn operators(&self) -> Result<Vec<String>, ClusterError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.operators);
+        let listed = pods.list(&kube::api::ListParams::default()).await;
+        let listed = listed.map_err(failed("list the operators"))?;
+        let named = listed.items.iter().map(ResourceExt::name_any);
+        Ok(named.filter(|name| name.starts_with(LEASE)).collect())
+    }
+
+    /// The names of the database pods.
+    pub(crate) fn databases(&self, replicas: u8) -> Vec<String> {
+        (0..replicas)
+            .map(|number| format!("{}-{number}", self.name))
+            .collect()
+    }
+
+    /// Which object a pod is now; `None` if there is none.
+    pub(crate) async fn uid(&self, pod: &str) -> Result<Option<String>, ClusterError> {
+        let found = self.pods().get_opt(pod).await;
+        Ok(found
+            .map_err(failed(format!("read the pod {pod}")))?
+            .and_then(|pod| pod.uid()))
+    }
+
+    /// Deletes a pod, with the grace that it asks for or with none.
+    pub(crate) async fn delete(&self, namespace: &str, pod: &str, grace: Grace) -> Result<(), ClusterError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let params = match grace {
+            Grace::Own => DeleteParams::default(),
+            Grace::None => DeleteParams::default().grace_period(0),
+        };
+        let deleted = pods.delete(pod, &params).await;
+        deleted.map(drop).map_err(failed(format!("delete the pod {pod}")))
+    }
+
+    /// Asks for a switchover, or takes the wish back.
+    pub(crate) async fn wish_main(&self, to: Option<u8>) -> Result<(), ClusterError> {
+        let value = to.map(|ordinal| ordinal.to_string());
+        let patch = json!({ "metadata": { "annotations": { wishes::SWITCHOVER: value } } });
+        let patched = self
+            .objects()
+            .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        patched.map(drop).map_err(failed("ask for a switchover"))
+    }
+}
+
+/// How much time a deleted pod gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grace {
+    /// As much as it asks for.
+    Own,
+    /// None.
+    None,
+}

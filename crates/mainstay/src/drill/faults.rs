@@ -1,0 +1,309 @@
+//! What each drill breaks, how one sees that it broke, and how it is undone.
+
+use super::cluster::{Cluster, ClusterError, Grace, Look};
+use crate::sandbox::control::{ControlError, Request, ask};
+use clap::ValueEnum;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+
+/// What is drilled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Drill {
+    /// SIGKILL to MAIN.
+    KillMain,
+    /// SIGSTOP to MAIN, for longer than it takes to notice.
+    HangMain,
+    /// MAIN is cut off from everybody.
+    PartitionMain,
+    /// SIGKILL to the SYNC replica.
+    KillSync,
+    /// SIGKILL to the operator that leads.
+    KillOperator,
+    /// All databases are deleted at once.
+    RestartAll,
+    /// MAIN is moved on request.
+    Switchover,
+}
+
+/// What one round injects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "fault", rename_all = "kebab-case")]
+pub(crate) enum Fault {
+    /// SIGKILL to a pod; without a sandbox, deletion without grace.
+    Kill { pod: String },
+    /// Deletion of MAIN's pod, which goes on while it ends.
+    Delete { pod: String },
+    /// SIGSTOP until somebody else is MAIN.
+    Hang { pod: String },
+    /// SIGSTOP until a new term begins: MAIN goes on in the middle of the failover.
+    Stall { pod: String },
+    /// Cut off from everybody until somebody else is MAIN.
+    Isolate { pod: String },
+    /// Cut off from the operators only.
+    Part { pod: String, from: Vec<String> },
+    /// The operator that leads is killed.
+    KillOperator { pod: String },
+    /// All databases are deleted.
+    DeleteAll { pods: Vec<String> },
+    /// MAIN is to be this one.
+    Switchover { to: u8 },
+}
+
+/// How one sees that a fault had its effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// A term above this one.
+    Term(u64),
+    /// A record other than this one.
+    Record(Option<String>),
+    /// A leader other than this one.
+    Leader(String),
+    /// Pods other than these, and a term above.
+    Pods(Vec<(String, String)>, u64),
+    /// This one is MAIN.
+    Main(String),
+}
+
+/// A false suspicion that the operator does not share within this time is one that it rightly ignored.
+const SUSPICION: Duration = Duration::from_secs(8);
+
+/// Why a fault could not be injected, or undone.
+#[derive(Debug, Error)]
+pub(crate) enum FaultError {
+    /// Kubernetes said no.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The sandbox said no.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Only a sandbox can do it.
+    #[error(
+        "this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-sync, kill-operator, restart-all, switchover"
+    )]
+    NeedsSandbox,
+    /// The status does not name the pod to break.
+    #[error("the cluster's status names no {0}")]
+    Nobody(&'static str),
+}
+
+/// With what faults are injected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    /// A sandbox listens here.
+    Sandbox(PathBuf),
+    /// Nothing but the Kubernetes API.
+    Api,
+}
+
+/// Injects faults, and knows what is still to be undone.
+pub(crate) struct Injector {
+    pub(crate) cluster: Cluster,
+    pub(crate) means: Means,
+    pending: Mutex<Vec<Undo>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Undo {
+    Ask(Request),
+    Wish,
+}
+
+impl Drill {
+    /// Can the Kubernetes API alone do it?
+    pub(crate) fn needs_sandbox(self) -> bool {
+        matches!(self, Self::HangMain | Self::PartitionMain)
+    }
+}
+
+impl Fault {
+    /// How long to wait for its effect before it is undone anyway; `None`: there is no round without the effect.
+    pub(crate) fn suspicion(&self) -> Option<Duration> {
+        matches!(self, Self::Part { .. }).then_some(SUSPICION)
+    }
+}
+
+impl Injector {
+    pub(crate) fn new(cluster: Cluster, means: Means) -> Self {
+        Self {
+            cluster,
+            means,
+            pending: Mutex::default(),
+        }
+    }
+
+    /// What this round of a drill breaks. `alive`: MAIN is only declared dead, each round in another way.
+    pub(crate) async fn choose(
+        &self,
+        drill: Drill,
+        alive: bool,
+        round: u32,
+        look: &Look,
+    ) -> Result<Fault, FaultError> {
+        let main = || look.main.clone().ok_or(FaultError::Nobody("MAIN"));
+        let sync = || look.sync.clone().ok_or(FaultError::Nobody("SYNC replica"));
+        Ok(match drill {
+            Drill::KillMain if alive => match (&self.means, round % 3) {
+                (Means::Api, _) | (_, 0) => Fault::Delete { pod: main()? },
+                (_, 1) => Fault::Stall { pod: main()? },
+                _ => Fault::Part {
+                    pod: main()?,
+                    from: self.cluster.operators().await?,
+                },
+            },
+            Drill::KillMain => Fault::Kill { pod: main()? },
+            Drill::HangMain => Fault::Hang { pod: main()? },
+            Drill::PartitionMain => Fault::Isolate { pod: main()? },
+            Drill::KillSync => Fault::Kill { pod: sync()? },
+            Drill::KillOperator => Fault::KillOperator {
+                pod: self.leading().await?.0,
+            },
+            Drill::RestartAll => Fault::DeleteAll {
+                pods: self.cluster.databases(look.replicas),
+            },
+            Drill::Switchover => Fault::Switchover {
+                to: sync()?
+                    .rsplit('-')
+                    .next()
+                    .and_then(|ordinal| ordinal.parse().ok())
+                    .ok_or(FaultError::Nobody("SYNC replica"))?,
+            },
+        })
+    }
+
+    /// The pod of the leader, and what it calls itself: the pod's name and something of this process.
+    async fn leading(&self) -> Result<(String, String), FaultError> {
+        let leader = self.cluster.leader().await?.ok_or(FaultError::Nobody("leader"))?;
+        let pods = self.cluster.operators().await?;
+        let pod = pods.into_iter().find(|pod| leader.starts_with(pod.as_str()));
+        Ok((pod.ok_or(FaultError::Nobody("pod of the leader"))?, leader))
+    }
+
+    /// How one will see that it had its effect; asked before it is injected.
+    pub(crate) async fn effect(&self, fault: &Fault, look: &Look) -> Result<Effect, FaultError> {
+        Ok(match fault {
+            Fault::Kill { pod } if look.main.as_ref() != Some(pod) => Effect::Record(look.record.clone()),
+            Fault::Kill { .. }
+            | Fault::Delete { .. }
+            | Fault::Hang { .. }
+            | Fault::Stall { .. }
+            | Fault::Isolate { .. }
+            | Fault::Part { .. } => Effect::Term(look.term),
+            Fault::KillOperator { .. } => Effect::Leader(self.leading().await?.1),
+            Fault::DeleteAll { pods } => {
+                let mut uids = Vec::new();
+                for pod in pods {
+                    if let Some(uid) = self.cluster.uid(pod).await? {
+                        uids.push((pod.clone(), uid));
+                    }
+                }
+                Effect::Pods(uids, look.term)
+            }
+            Fault::Switchover { to } => Effect::Main(format!("{}-{to}", self.cluster.name)),
+        })
+    }
+
+    /// Has it been seen?
+    pub(crate) async fn seen(&self, effect: &Effect, now: &Look) -> Result<bool, FaultError> {
+        Ok(match effect {
+            Effect::Term(term) => now.term > *term,
+            Effect::Record(record) => now.record != *record,
+            Effect::Leader(before) => {
+                let leader = self.cluster.leader().await?;
+                leader.is_some_and(|leader| leader != *before && !leader.is_empty())
+            }
+            Effect::Pods(uids, term) => {
+                for (pod, uid) in uids {
+                    let now = self.cluster.uid(pod).await?;
+                    if now.is_none_or(|now| now == *uid) {
+                        return Ok(false);
+                    }
+                }
+                now.term > *term
+            }
+            Effect::Main(pod) => now.main.as_ref() == Some(pod),
+        })
+    }
+
+    /// Breaks it.
+    pub(crate) async fn inject(&self, fault: &Fault) -> Result<(), FaultError> {
+        match fault {
+            Fault::Kill { pod } => self.kill(&self.cluster.namespace, pod).await,
+            Fault::KillOperator { pod } => self.kill(&self.cluster.operators, pod).await,
+            Fault::Delete { pod } => Ok(self
+                .cluster
+                .delete(&self.cluster.namespace, pod, Grace::Own)
+                .await?),
+            Fault::DeleteAll { pods } => {
+                for pod in pods {
+                    self.cluster
+                        .delete(&self.cluster.namespace, pod, Grace::Own)
+                        .await?;
+                }
+                Ok(())
+            }
+            Fault::Hang { pod } | Fault::Stall { pod } => {
+                self.later(Undo::Ask(Request::Continue { pod: pod.clone() }));
+                self.ask(Request::Stop { pod: pod.clone() }).await
+            }
+            Fault::Isolate { pod } => {
+                self.later(Undo::Ask(Request::Rejoin { pod: pod.clone() }));
+                self.ask(Request::Isolate { pod: pod.clone() }).await
+            }
+            Fault::Part { pod, from } => {
+                for other in from {
+                    let (one, other) = (pod.clone(), other.clone());
+                    self.later(Undo::Ask(Request::Join {
+                        one: one.clone(),
+                        other: other.clone(),
+                    }));
+                    self.ask(Request::Part { one, other }).await?;
+                }
+                Ok(())
+            }
+            Fault::Switchover { to } => {
+                self.later(Undo::Wish);
+                Ok(self.cluster.wish_main(Some(*to)).await?)
+            }
+        }
+    }
+
+    /// Undoes what is broken now. A pod that is gone by now is mended.
+    pub(crate) async fn undo(&self) -> Result<(), FaultError> {
+        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        for undo in pending {
+            match undo {
+                Undo::Ask(request) => match self.ask(request).await {
+                    Err(FaultError::Control(ControlError::Refused(_))) => {}
+                    other => other?,
+                },
+                Undo::Wish => self.cluster.wish_main(None).await?,
+            }
+        }
+        Ok(())
+    }
+
+    fn later(&self, undo: Undo) {
+        self.pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(undo);
+    }
+
+    async fn kill(&self, namespace: &str, pod: &str) -> Result<(), FaultError> {
+        match &self.means {
+            Means::Sandbox(_) => self.ask(Request::Kill { pod: pod.to_owned() }).await,
+            Means::Api => Ok(self.cluster.delete(namespace, pod, Grace::None).await?),
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<(), FaultError> {
+        match &self.means {
+            Means::Sandbox(socket) => Ok(ask(socket, &request).await?),
+            Means::Api => Err(FaultError::NeedsSandbox),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! `mainstay drill`: breaks a cluster on purpose while clients write, and counts what they were promised.
+
+mod cluster;
+mod faults;
+mod ledger;
+mod phases;
+mod place;
+mod report;
+mod round;
+mod writer;
+
+use self::faults::Drill;
+use self::ledger::Write;
+use self::place::{Elsewhere, Place, Wanted};
+use self::report::{Summary, foot, head, line};
+use self::round::{Done, Plan, Witness, round, until_well};
+use crate::sandbox::site::Options;
+use anyhow::{Context, Result, bail, ensure};
+use bolt::message::Auth;
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What to drill, and where.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// What is broken.
+    drill: Drill,
+    /// How often.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// One line of JSON per round and one at the end, and nothing else on standard output.
+    #[arg(long)]
+    json: bool,
+    /// kill-main only: MAIN is declared dead and still takes writes. In turn its pod is deleted with grace, it stands
+    /// still until its successor is chosen, and it is hidden from the operators alone.
+    #[arg(long)]
+    alive: bool,
+    /// Also what the operator says during each round, with the time since the fault, on standard error.
+    #[arg(long)]
+    reasons: bool,
+    /// How many clients write at once.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    writers: u16,
+    /// Milliseconds that each client waits after a write; 0 is as fast as it goes.
+    #[arg(long, default_value_t = 2)]
+    pace_ms: u64,
+    /// Seconds that the cluster may take to be serving and protected again.
+    #[arg(long, default_value_t = 120)]
+    patience: u64,
+    /// The folder of a running sandbox. Without it the newest one that runs, or else one of its own.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "kubeconfig")]
+    sandbox: Option<PathBuf>,
+    /// For a sandbox of its own: a real memgraph binary to run in place of the stand-in.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "sandbox"])]
+    memgraph: Option<PathBuf>,
+    /// A cluster of a real Kubernetes, which must allow drills by an annotation.
+    #[arg(long, value_name = "FILE", requires_all = ["cluster", "bolt"])]
+    kubeconfig: Option<PathBuf>,
+    /// With --kubeconfig: the MemgraphCluster.
+    #[arg(long, requires = "kubeconfig")]
+    cluster: Option<String>,
+    /// With --kubeconfig: where it is.
+    #[arg(long, default_value = "default")]
+    namespace: String,
+    /// With --kubeconfig: where its operators are, if elsewhere.
+    #[arg(long, requires = "kubeconfig")]
+    operator_namespace: Option<String>,
+    /// With --kubeconfig: where its gateway is reached.
+    #[arg(long, value_name = "HOST:PORT", requires = "kubeconfig")]
+    bolt: Option<String>,
+    /// With --kubeconfig: whom clients log in as.
+    #[arg(long, requires = "kubeconfig")]
+    username: Option<String>,
+    /// With --kubeconfig: their password.
+    #[arg(
+        long,
+        env = "MAINSTAY_DRILL_PASSWORD",
+        hide_env_values = true,
+        default_value = ""
+    )]
+    password: String,
+}
+
+/// The drill could not be done.
+const UNDONE: u8 = 2;
+
+/// Drills. 0: every promise was kept; 1: one was broken; 2: it could not be done.
+pub(crate) fn command(arguments: Arguments) -> ExitCode {
+    // One provider only; a second call finds the first one's choice, which is the same.
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .ok();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let ran = match runtime {
+        Ok(runtime) => runtime.block_on(run(arguments)),
+        Err(error) => Err(error.into()),
+    };
+    match ran {
+        Ok(summary) if summary.account.is_broken() => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mainstay drill: {error:#}");
+            ExitCode::from(UNDONE)
+        }
+    }
+}
+
+/// How the drill talks.
+#[derive(Clone, Copy)]
+struct Voice {
+    json: bool,
+    reasons: bool,
+    round: u32,
+}
+
+impl Witness for Voice {
+    fn lost(&mut self, write: &Write) {
+        eprintln!("mainstay drill: round {} lost {write:?}", self.round);
+    }
+
+    fn reasons(&mut self, after: Duration, reasons: &[String]) {
+        if self.reasons {
+            eprintln!("  {:>6} ms  {}", after.as_millis(), reasons.join("; "));
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<Summary> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let (plan, wanted, rounds, voice) = parse(arguments)?;
+    if let Wanted::Cluster(_) = &wanted {
+        ensure!(!plan.drill.needs_sandbox(), faults::FaultError::NeedsSandbox);
+    }
+    let place = Place::open(wanted).await?;
+    let drilled = tokio::select! {
+        drilled = drilled(&plan, &place, rounds, voice) => drilled,
+        _ = terminate.recv() => Err(anyhow::anyhow!("ended by SIGTERM")),
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("ended by Ctrl-C")),
+    };
+    let closed = place.close().await;
+    let summary = drilled?;
+    closed?;
+    Ok(summary)
+}
+
+async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Result<Summary> {
+    let json = voice.json;
+    until_well(&place.injector, plan.patience, |reason| {
+        if !json {
+            println!("  waiting: {reason}");
+        }
+    })
+    .await?;
+    if !json {
+        println!("{}", head());
+    }
+    let numbers = Arc::new(AtomicI64::new(0));
+    let mut done: Vec<Done> = Vec::new();
+    let mut failed = None;
+    for number in 1..=rounds {
+        let mut voice = Voice {
+            round: number,
+            ..voice
+        };
+        let ended = round(plan, number, &place.injector, &place.target, &numbers, &mut voice).await;
+        match ended {
+            Ok(round) if json => {
+                println!("{}", serde_json::to_string(&round)?);
+                done.push(round);
+            }
+            Ok(round) => {
+                println!("{}", line(&round));
+                done.push(round);
+            }
+            Err(error) => {
+                failed = Some(anyhow::Error::from(error).context(format!("round {number}")));
+                break;
+            }
+        }
+    }
+    let summary = Summary::of(plan.drill, plan.alive, place.stand_ins, &done);
+    if json {
+        println!("{}", serde_json::to_string(&summary)?);
+    } else {
+        print!("{}", foot(&summary));
+    }
+    // A broken promise is the worse news.
+    match failed {
+        Some(error) if !summary.account.is_broken() => Err(error),
+        Some(error) => {
+            eprintln!("mainstay drill: {error:#}");
+            Ok(summary)
+        }
+        None => Ok(summary),
+    }
+}
+
+fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
+    let Arguments {
+        drill,
+        rounds,
+        json,
+        alive,
+        reasons,
+        writers,
+        pace_ms,
+        patience,
+        sandbox,
+        memgraph,
+        kubeconfig,
+        cluster,
+        namespace,
+        operator_namespace,
+        bolt,
+        username,
+        password,
+    } = arguments;
+    ensure!(!alive || drill == Drill::KillMain, "--alive belongs to kill-main");
+    let plan = Plan {
+        drill,
+        alive,
+        writers,
+        pace: Duration::from_millis(pace_ms),
+        patience: Duration::from_secs(patience),
+    };
+    let wanted = match (kubeconfig, cluster, bolt) {
+        (None, _, _) => Wanted::Sandbox {
+            folder: sandbox,
+            private: Options {
+                memgraph,
+                replicas: 3,
+                port: Some(0),
+                stand_in: vec![],
+                announced: false,
+            },
+        },
+        (Some(kubeconfig), Some(cluster), Some(bolt)) => Wanted::Cluster(Elsewhere {
+            kubeconfig,
+            operators: operator_namespace.unwrap_or_else(|| namespace.clone()),
+            namespace,
+            cluster,
+            bolt,
+            auth: username.map_or(Auth::None, |name| Auth::basic(name, password)),
+        }),
+        _ => bail!("--kubeconfig needs --cluster and --bolt"),
+    };
+    let voice = Voice {
+        json,
+        reasons,
+        round: 0,
+    };
+    Ok((plan, wanted, rounds, voice))
+}
