@@ -36,7 +36,10 @@ impl Running {
     }
 
     fn text(&self, field: &str) -> Result<&str> {
-        self.says[field].as_str().with_context(|| format!("no {field}"))
+        self.says
+            .get(field)
+            .and_then(Value::as_str)
+            .with_context(|| format!("no {field}"))
     }
 
     fn bolt(&self) -> Result<SocketAddr> {

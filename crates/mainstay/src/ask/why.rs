@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 struct Turn {
     timestamp: Option<String>,
     reasons: Option<Vec<Reason>>,
-    steps: Option<Vec<Step>>,
+    steps: Option<Vec<Did>>,
     ended: Option<String>,
     violations: Option<Vec<String>>,
     notes: Option<Vec<String>>,
@@ -37,7 +37,7 @@ struct Evidence {
 }
 
 #[derive(Deserialize)]
-struct Step {
+struct Did {
     step: String,
     outcome: String,
     ms: u64,
@@ -85,7 +85,7 @@ pub(super) fn render(turn: &Value, now: Timestamp) -> Result<String, serde_json:
             let _ = writeln!(text, "      {}", evidence.line(now));
         }
     }
-    for Step { step, outcome, ms } in steps.iter().flatten() {
+    for Did { step, outcome, ms } in steps.iter().flatten() {
         let _ = writeln!(text, "  did: {step} -> {outcome}, {ms} ms");
     }
     for line in ended.iter().map(|why| format!("ended early: {why}")) {

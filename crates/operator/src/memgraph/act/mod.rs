@@ -86,7 +86,7 @@ impl Actor<'_> {
             }
             let began = Instant::now();
             let tap = self.cluster.settings.tap.clone();
-            let outcome = tap.around(&step, self.perform(&step, &mut acted)).await;
+            let outcome = tap.around(&step, Box::pin(self.perform(&step, &mut acted))).await;
             tracing::info!(cluster = %self.cluster.name, %step, ?outcome, "step");
             let again = outcome == Outcome::Refused && turn.remaining().len() > 0;
             acted.taken.push(Taken {
