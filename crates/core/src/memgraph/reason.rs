@@ -100,6 +100,7 @@ whys! {
     RegistrationLost { pod: Ordinal } => "the registration of {pod} is gone from MAIN: protection is withdrawn",
     ReplicaStuck { pod: Ordinal } => "the registration of {pod} does not recover by itself and is made anew",
     SyncAwayTooLong { pod: Ordinal } => "SYNC replica {pod} is away for longer than syncGrace: MAIN goes on without it",
+    MainHangs { pod: Ordinal } => "the old MAIN {pod} hangs, and what it had begun may hold up its successor: its process is ended",
     SyncHangs { pod: Ordinal } => "SYNC replica {pod} hangs and holds every commit: its process is ended",
     PortClosed { pod: Ordinal } => "the replication port of {pod} is not open yet",
     JoinAsync { pod: Ordinal } => "{pod} is registered ASYNC to catch up",

@@ -68,6 +68,8 @@ pub struct Spec {
     pub reset_patience: Duration,
     /// How long a candidate may be silent before MAIN, if it is back, gets its office again.
     pub candidate_patience: Duration,
+    /// How long a promotion is tried before a MAIN that hangs is taken for what holds it up.
+    pub promotion_patience: Duration,
     /// Most resets in an hour.
     pub resets_per_hour: u32,
     /// Which rules are in force; always all of them in the product.
@@ -91,6 +93,7 @@ impl Default for Spec {
             reset_quiet: Duration::from_mins(2),
             reset_patience: Duration::from_mins(10),
             candidate_patience: Duration::from_secs(30),
+            promotion_patience: Duration::from_millis(1_500),
             resets_per_hour: 3,
             rules: Rules::ALL,
         }

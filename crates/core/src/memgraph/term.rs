@@ -60,7 +60,8 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
     }
     let alive = view.answer(pod).is_some_and(|a| a.process == candidate.process);
     if alive {
-        return take_over(view, pod, how_to_resume(view));
+        return end_hanging_main(view, candidate)
+            .unwrap_or_else(|| take_over(view, pod, how_to_resume(view)));
     }
     if view.seen.is_gone(pod, candidate.process) {
         return abandon(view, pod);
@@ -80,6 +81,25 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
         }
         _ => Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod })),
     }
+}
+
+/// From 3.12 a REPLICA refuses its promotion while a transaction of MAIN is prepared, and a MAIN that hangs never ends
+/// it. Its office is lost already, and it comes back as REPLICA; without its process the transaction is dropped.
+fn end_hanging_main(view: &View<'_>, candidate: &Candidate) -> Option<Plan> {
+    let main = view.record.main.as_ref().filter(|m| m.pod != candidate.pod)?;
+    if !view.rules().on(Rule::R30) || !view.holds_up_its_successor(main) {
+        return None;
+    }
+    let object = view.seen.object(main.pod)?;
+    let target = Target {
+        pod: main.pod,
+        process: main.process,
+    };
+    let reason = Reason::new(Rule::R30, Why::MainHangs { pod: main.pod });
+    Some(Plan::because(reason).then(Step::EndProcess {
+        target,
+        uid: object.uid,
+    }))
 }
 
 /// Goes on with a term that another turn began; its candidate is loose from here on.

@@ -185,6 +185,19 @@ impl<'a> View<'a> {
         self.record.writes != Writes::Open && self.confirmed()
     }
 
+    /// The recorded MAIN is there and answers nobody, long after its successor was chosen.
+    pub fn holds_up_its_successor(&self, main: &Main) -> bool {
+        let hangs = matches!(
+            self.seen.pod(main.pod).map(|p| &p.contact),
+            Some(Contact::Silent { .. })
+        );
+        let there = self
+            .seen
+            .object(main.pod)
+            .is_some_and(|o| o.running == Some(main.process) && !o.terminating);
+        hangs && there && self.now.since(self.record.since) > self.spec().promotion_patience
+    }
+
     /// May writes be held now? Holds are short and have pauses between them.
     pub fn may_hold(&self) -> bool {
         let never = self.record.held_at == Time::ZERO;

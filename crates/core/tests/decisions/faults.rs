@@ -512,3 +512,41 @@ fn a_hold_that_led_to_protection_needs_no_pause_before_the_next() {
     assert!(holds(proven.held_at), "the last hold was worth it");
     assert!(!holds(ago(2_000)), "the last hold led to nothing");
 }
+
+/// From 3.12 a REPLICA refuses its promotion while a transaction of MAIN is prepared: with a MAIN that hangs in a commit
+/// the failover never ended.
+#[test]
+fn a_main_that_hangs_does_not_hold_up_its_successor_for_ever() {
+    let chosen = |ms| {
+        cluster()
+            .no_main(1)
+            .silent(0, 3)
+            .record(move |r| r.since = ago(ms))
+    };
+    let ends = |situation: &Situation| {
+        has_step(
+            situation,
+            |step| matches!(step, Step::EndProcess { target, .. } if target.pod == Ordinal(0)),
+        )
+    };
+    assert!(!ends(&chosen(1_500)), "the promotion is tried first");
+    assert!(ends(&chosen(1_501)), "{}", text(&chosen(1_501).plan()));
+    assert!(!ends(&chosen(60_000).crashed(0)), "it is not there any more");
+    assert!(
+        !ends(&chosen(60_000).object(0, |o| o.terminating = true)),
+        "it is being ended"
+    );
+    assert!(
+        !ends(&cluster().no_main(1).record(|r| r.since = ago(60_000))),
+        "it answers and can be demoted"
+    );
+    assert!(
+        !ends(
+            &cluster()
+                .no_main(0)
+                .silent(1, 3)
+                .record(|r| r.since = ago(60_000))
+        ),
+        "nobody was deposed"
+    );
+}

@@ -95,7 +95,7 @@ invariants! {
     ResetQuiet = "I5.4" [R20]: "A diverged ASYNC replica is not reset in the first minutes of a term without approval.",
     ResetSuspect = "I5.5" [R26]: "Nobody is reset on the word of a MAIN whose own history is the suspect.",
     MarkerOfRecord = "I5.6" []: "Marker and deletion are only for the reset that the record asks for, the marker first.",
-    EndProcess = "I5.7" []: "A process is ended only if it is loose, a hanging SYNC replica, or a suspect MAIN.",
+    EndProcess = "I5.7" []: "A process is ended only if it is loose, a hanging SYNC replica, a suspect MAIN, or a hanging MAIN whose successor was chosen.",
 }
 
 impl Invariant {

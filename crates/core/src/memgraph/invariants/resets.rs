@@ -92,12 +92,27 @@ pub(super) fn delete(judge: &mut Judge<'_>, at: At<'_>, target: Target, uid: Pod
 }
 
 pub(super) fn end_process(judge: &mut Judge<'_>, at: At<'_>, target: Target, uid: PodUid) {
-    let may = at
-        .record
-        .is_some_and(|r| r.state == State::Serving && may_end(judge, r, target));
+    let may = at.record.is_some_and(|r| match r.state {
+        State::Serving => may_end(judge, r, target),
+        State::NoMain => deposed_and_hangs(judge, r, target),
+        _ => false,
+    });
     if !may || !judge.facts.has_uid(target.pod, uid) {
         judge.broken(at, Invariant::EndProcess, Detail::Process(target));
     }
+}
+
+/// The old MAIN whose candidate was chosen some time ago and answers, and which itself answers nobody (R30).
+fn deposed_and_hangs(judge: &Judge<'_>, record: &Record, target: Target) -> bool {
+    let facts = judge.facts;
+    let old = record.main.as_ref().map(holder) == Some(target);
+    let successor = record.candidate.as_ref().map(aspirant);
+    let chosen = successor.is_some_and(|c| c.pod != target.pod && facts.fresh_process(c).is_some());
+    let silent = facts
+        .pod(target.pod)
+        .is_some_and(|p| matches!(p.contact, Contact::Silent { .. }));
+    let tried = facts.now.since(record.since) > facts.seen.spec.promotion_patience;
+    old && chosen && silent && tried
 }
 
 fn may_end(judge: &Judge<'_>, record: &Record, target: Target) -> bool {
