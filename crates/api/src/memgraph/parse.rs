@@ -85,9 +85,6 @@ impl MemgraphClusterSpec {
             silent_probes: *silent_probes,
             sync_grace: duration("failover.syncGrace", sync_grace)?,
             drain: duration("failover.drain", drain)?,
-            // A gateway tells about once a second whom it heard, and what it tells has to be read: with less than two
-            // reports' time every other veto would come too late.
-            veto: Duration::from_secs(2),
             ..core::Spec::default()
         })
     }

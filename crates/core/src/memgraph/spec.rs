@@ -52,7 +52,8 @@ pub struct Spec {
     pub on_promotion: bool,
     /// Unanswered probes that make a pod suspect.
     pub silent_probes: u32,
-    /// A gateway that had an answer this recently vetoes (R21).
+    /// A gateway that had an answer this recently vetoes (R21). It tells about once a second whom it heard, and that has
+    /// to be read: with less than the time of two reports every other veto would come too late.
     pub veto: Duration,
     /// How long a SYNC replica may be away before policy `Always` goes on without it.
     pub sync_grace: Duration,
@@ -85,7 +86,7 @@ impl Default for Spec {
             durability: Durability::default(),
             on_promotion: false,
             silent_probes: 3,
-            veto: Duration::from_secs(1),
+            veto: Duration::from_secs(2),
             sync_grace: Duration::from_secs(5),
             drain: Duration::from_secs(10),
             hold: Duration::from_secs(5),

@@ -92,19 +92,19 @@ fn who_vetoes() {
         [
             (
                 "a gateway had an answer just inside the window",
-                heard(silent(), 999)
+                heard(silent(), 1999)
             ),
             (
                 "a gateway had an answer just outside the window",
-                heard(silent(), 1000)
+                heard(silent(), 2000)
             ),
             (
                 "a gateway had an answer and MAIN refuses",
-                heard(cluster().refused(0, 2), 999)
+                heard(cluster().refused(0, 2), 1999)
             ),
             (
                 "a gateway had an answer and MAIN was silent too seldom",
-                heard(cluster().silent(0, 2), 999)
+                heard(cluster().silent(0, 2), 1999)
             ),
             (
                 "a gateway had an answer from another process",
@@ -128,7 +128,7 @@ fn who_vetoes() {
             ),
             (
                 "a longer window, as declared",
-                heard(silent(), 1000).spec(|s| s.veto = Duration::from_millis(1001))
+                heard(silent(), 2000).spec(|s| s.veto = Duration::from_millis(2001))
             ),
         ]
     );
