@@ -15,6 +15,9 @@ const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
 /// The machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// A server that listens on every address takes its ports from all sandboxes of the machine: one test at a time.
+static MACHINE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// A sandbox in a process of its own.
 struct Running {
     process: Child,
@@ -123,6 +126,7 @@ async fn run(address: SocketAddr, query: &str) -> Result<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_serves_says_why_and_leaves_nothing_behind() -> Result<()> {
+    let _alone = MACHINE.lock().await;
     let first = Running::start(&["--port", "0"])?;
     let second = Running::start(&["--port", "0", "--replicas", "2"])?;
     ensure!(first.bolt()? != second.bolt()?);
@@ -151,6 +155,7 @@ async fn a_sandbox_serves_says_why_and_leaves_nothing_behind() -> Result<()> {
 /// A real server listens for its MAIN on every address of the machine and knows no flag of ours.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_behaves_like_a_real_server_takes_the_place_of_the_stand_in() -> Result<()> {
+    let _alone = MACHINE.lock().await;
     let folder = std::env::temp_dir().join(format!("mainstay-memgraph-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let program = folder.join("memgraph");
