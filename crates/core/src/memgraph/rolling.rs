@@ -5,7 +5,7 @@
 //! offices: it would restart MAIN in the middle, and each pod as soon as the last one has opened its port.
 
 use super::ids::{Ordinal, PodUid};
-use super::observed::{Observed, Status};
+use super::observed::{Observed, Registration, Status};
 use super::record::{Main, Record, State, Writes};
 use super::view::View;
 use crate::time::Time;
@@ -137,9 +137,16 @@ fn follows(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
         .seen
         .object(pod)
         .is_some_and(|object| object.ready && !object.terminating);
-    let sent = view.answer(main.pod).is_some_and(|answer| {
-        View::registrations_of(answer, pod)
-            .any(|r| r.attached && matches!(r.status, Status::Ready | Status::Replicating))
-    });
+    // Of an ASYNC pod under load MAIN may show anything at any moment; only the protected one is judged by its status.
+    let listed = |r: &Registration| {
+        if pod.is_authority() {
+            r.attached && matches!(r.status, Status::Ready | Status::Replicating)
+        } else {
+            r.status != Status::Diverged
+        }
+    };
+    let sent = view
+        .answer(main.pod)
+        .is_some_and(|answer| View::registrations_of(answer, pod).any(listed));
     there && sent && view.answer(pod).is_some()
 }
