@@ -1,17 +1,16 @@
 //! `mainstay gateway`.
 
-use crate::kubernetes::{client, install_tls};
+use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::Args;
 use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Timeouts};
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// How to run a gateway.
 #[derive(Args)]
@@ -85,23 +84,7 @@ pub(crate) struct Arguments {
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    install_tls();
-    let done = tokio::runtime::Runtime::new()
-        .context("cannot start the runtime")
-        .and_then(|runtime| runtime.block_on(run(arguments)));
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mainstay gateway: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::serve_to_end(&mut Builder::new_multi_thread(), "gateway", run(arguments))
 }
 
 async fn run(arguments: Arguments) -> Result<()> {

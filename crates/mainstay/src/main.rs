@@ -10,7 +10,10 @@ mod sandbox;
 mod show;
 
 use clap::{Parser, Subcommand};
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use tokio::runtime::Builder;
+use tracing_subscriber::EnvFilter;
 
 /// Keeps stateful databases standing on Kubernetes.
 #[derive(Parser)]
@@ -101,8 +104,27 @@ fn definition() -> ExitCode {
 
 /// Runs a command to its end on a runtime of its own; an error is told with all its reasons.
 fn run_to_end(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let done = match runtime {
+    run_on(&mut Builder::new_multi_thread(), name, work)
+}
+
+/// The same, of a server that runs for long: it logs to standard error and talks TLS.
+fn serve_to_end(
+    runtime: &mut Builder,
+    name: &str,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    kubernetes::install_tls();
+    run_on(runtime, name, work)
+}
+
+fn run_on(runtime: &mut Builder, name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    let done = match runtime.enable_all().build() {
         Ok(runtime) => runtime.block_on(work),
         Err(error) => Err(error.into()),
     };

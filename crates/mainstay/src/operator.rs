@@ -1,6 +1,6 @@
 //! `mainstay operator`.
 
-use crate::kubernetes::{client, install_tls};
+use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::Args;
 use mainstay_core::lease::LeaseTiming;
@@ -9,14 +9,13 @@ use operator::engine::turns::Pace;
 use operator::engine::watch::Scope;
 use operator::memgraph::{ReplicaAddress, ReplicationPorts, Settings};
 use operator::{Config, Operator};
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
 /// How to run an operator.
 #[derive(Args)]
@@ -67,28 +66,8 @@ pub(crate) struct Arguments {
 
 /// Runs until SIGTERM or Ctrl-C.
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    install_tls();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let ran = match runtime {
-        Ok(runtime) => runtime.block_on(run(arguments)),
-        Err(error) => Err(error.into()),
-    };
-    match ran {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mainstay operator: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let mut runtime = Builder::new_multi_thread();
+    crate::serve_to_end(runtime.worker_threads(2), "operator", run(arguments))
 }
 
 async fn run(arguments: Arguments) -> Result<()> {

@@ -14,6 +14,7 @@ use self::ledger::Write;
 use self::place::{Elsewhere, Place, Wanted};
 use self::report::{Summary, foot, head, line};
 use self::round::{Done, Plan, Witness, round, until_well};
+use crate::kubernetes::install_tls;
 use crate::sandbox::site::Options;
 use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
@@ -91,10 +92,7 @@ const UNDONE: u8 = 2;
 
 /// Drills. 0: every promise was kept; 1: one was broken; 2: it could not be done.
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
-    // One provider only; a second call finds the first one's choice, which is the same.
-    rustls::crypto::aws_lc_rs::default_provider()
-        .install_default()
-        .ok();
+    install_tls();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ran = match runtime {
         Ok(runtime) => runtime.block_on(run(arguments)),

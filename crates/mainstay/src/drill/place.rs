@@ -3,11 +3,11 @@
 use super::cluster::{ALLOW, Cluster};
 use super::faults::{Injector, Means};
 use super::writer::Target;
+use crate::kubernetes::config;
 use crate::sandbox::found::{Description, FindError, find};
 use crate::sandbox::site::{Options, Site};
 use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -155,9 +155,7 @@ fn run() -> i64 {
     i64::try_from(micros).unwrap_or(i64::MAX)
 }
 
+/// A drill breaks the API too: what fails is tried again.
 async fn client(kubeconfig: &Path) -> Result<kube::Client> {
-    let file = Kubeconfig::read_from(kubeconfig)
-        .with_context(|| format!("cannot read the kubeconfig {}", kubeconfig.display()))?;
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    Ok(kube::Client::try_from(config)?)
+    Ok(kube::Client::try_from(config(Some(kubeconfig)).await?)?)
 }
