@@ -6,6 +6,7 @@
 mod bench;
 mod checks;
 mod conformance;
+mod drills;
 mod kube;
 mod mutants;
 mod stages;
@@ -42,6 +43,8 @@ enum Task {
     /// Measure what has a limit
     #[command(subcommand)]
     Bench(bench::BenchTask),
+    /// Break a cluster in every way under load, with the drivers of applications, and count what is lost
+    Drills(drills::DrillArgs),
     /// Ask the stand-in, or a real server, for everything that the operator relies on
     MemgraphConformance(conformance::ConformanceArgs),
 }
@@ -65,6 +68,7 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Kube(task) => kube::kube(&workspace, &task),
         Task::Conformance(args) => kube::conformance(&workspace, &args),
         Task::Bench(task) => bench::bench(&workspace, &task),
+        Task::Drills(args) => drills::drills(&workspace, &args),
         Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),
     }
 }

@@ -4,6 +4,7 @@ use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::Args;
 use mainstay_core::lease::LeaseTiming;
+use mainstay_core::memgraph::rules::Rules;
 use operator::engine::queue::Limits;
 use operator::engine::turns::Pace;
 use operator::engine::watch::Scope;
@@ -62,6 +63,19 @@ pub(crate) struct Arguments {
     /// A kubeconfig; without it the pod's service account or the usual places.
     #[arg(long, env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
+    /// A rule to forget, for a drill that shows that it can fail.
+    #[cfg(feature = "rule-switches")]
+    #[arg(long, value_name = "RULE", hide = true)]
+    without_rule: Vec<mainstay_core::memgraph::rules::Rule>,
+}
+
+/// The arguments of an operator that forgets these rules.
+#[cfg(feature = "rule-switches")]
+pub(crate) fn without(rules: &[mainstay_core::memgraph::rules::Rule]) -> Vec<String> {
+    rules
+        .iter()
+        .map(|rule| format!("--without-rule={}", rule.id()))
+        .collect()
 }
 
 /// Runs until SIGTERM or Ctrl-C.
@@ -113,7 +127,15 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
         probe_ms,
         settle_ms,
         kubeconfig: _,
+        #[cfg(feature = "rule-switches")]
+        without_rule,
     } = arguments;
+    #[cfg(feature = "rule-switches")]
+    let rules = without_rule
+        .iter()
+        .fold(Rules::ALL, |rules, rule| rules.without(*rule));
+    #[cfg(not(feature = "rule-switches"))]
+    let rules = Rules::ALL;
     anyhow::ensure!(
         reconcile_queue > 0 && failover_queue > 0 && interval_ms > 0 && probe_ms > 0,
         "queues and times must be larger than zero"
@@ -146,6 +168,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
                 ReplicationPorts::Same
             },
             image,
+            rules,
             ..Settings::default()
         },
         http,

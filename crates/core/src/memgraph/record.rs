@@ -212,6 +212,8 @@ impl Record {
         next.sync = None;
         next.reset = None;
         next.writes = Writes::Closed;
+        // A hold belongs to its term. RENEW comes of a hold that made the replica level, and needs another one.
+        next.held_at = Time::ZERO;
         next.exposed = exposed;
         if let Some(old) = &self.candidate {
             next.add_loose(Loose {
@@ -234,6 +236,7 @@ impl Record {
         next.candidate = Some(candidate);
         next.reset = None;
         next.writes = Writes::Held;
+        next.held_at = Time::ZERO;
         next.moved_at = now;
         // As after a failover: whoever serves next is not protected yet.
         next.exposed = true;

@@ -1,6 +1,6 @@
 //! The other authority pod joins: registered ASYNC, caught up, held for, registered STRICT_SYNC.
 
-use super::cluster::{Situation, ago, cluster, process, registration, second, strict};
+use super::cluster::{Situation, a_candidate, ago, cluster, process, registration, second, strict};
 use super::render::assert_table;
 use mainstay_core::memgraph::ids::{Ordinal, RegistrationName};
 use mainstay_core::memgraph::observed::{Mode, Role, Status};
@@ -460,4 +460,15 @@ fn a_registration_that_is_wrong_is_repaired() {
             ),
         ]
     );
+}
+
+/// A hold made a restarted replica level, and RENEW followed. Without this the next hold came half a minute later, and
+/// the cluster was unprotected for so long after every hung MAIN.
+#[test]
+fn a_hold_belongs_to_its_term() {
+    let held = level_and_held().record.expect("a record");
+    assert_ne!(held.held_at, Time::ZERO);
+    let renewed = held.new_term(a_candidate(0), false, ago(0));
+    let moved = held.switching_over(a_candidate(1), ago(0));
+    assert_eq!((renewed.held_at, moved.held_at), (Time::ZERO, Time::ZERO));
 }

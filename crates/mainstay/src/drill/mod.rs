@@ -2,6 +2,7 @@
 
 mod cluster;
 mod faults;
+mod hand;
 mod ledger;
 mod phases;
 mod place;
@@ -10,6 +11,7 @@ mod round;
 mod writer;
 
 use self::faults::Drill;
+use self::hand::Clients;
 use self::ledger::Write;
 use self::place::{Elsewhere, Place, Wanted};
 use self::report::{Summary, foot, head, line};
@@ -47,6 +49,11 @@ pub(crate) struct Arguments {
     /// How many clients write at once.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     writers: u16,
+    /// Command lines for sh that write in place of our own clients, given out in turn: each is called with host, port
+    /// and the number of the drill, reads a number per line, creates (:Drill {run, id}), and prints acknowledged,
+    /// failed or unknown.
+    #[arg(long, value_name = "COMMAND")]
+    client: Vec<String>,
     /// Milliseconds that each client waits after a write; 0 is as fast as it goes.
     #[arg(long, default_value_t = 2)]
     pace_ms: u64,
@@ -75,7 +82,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HOST:PORT", requires = "kubeconfig")]
     bolt: Option<String>,
     /// With --kubeconfig: whom clients log in as.
-    #[arg(long, requires = "kubeconfig")]
+    #[arg(long, env = "MAINSTAY_DRILL_USERNAME", requires = "kubeconfig")]
     username: Option<String>,
     /// With --kubeconfig: their password.
     #[arg(
@@ -85,6 +92,10 @@ pub(crate) struct Arguments {
         default_value = ""
     )]
     password: String,
+    /// A rule that the operators of a sandbox of its own are to forget: shows that the drill can fail.
+    #[cfg(feature = "rule-switches")]
+    #[arg(long, value_name = "RULE", hide = true, conflicts_with_all = ["kubeconfig", "sandbox"])]
+    without_rule: Vec<mainstay_core::memgraph::rules::Rule>,
 }
 
 /// The drill could not be done.
@@ -206,6 +217,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         alive,
         reasons,
         writers,
+        client,
         pace_ms,
         patience,
         sandbox,
@@ -217,12 +229,22 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         bolt,
         username,
         password,
+        #[cfg(feature = "rule-switches")]
+        without_rule,
     } = arguments;
+    #[cfg(feature = "rule-switches")]
+    let operator = crate::operator::without(&without_rule);
+    #[cfg(not(feature = "rule-switches"))]
+    let operator = vec![];
     ensure!(!alive || drill == Drill::KillMain, "--alive belongs to kill-main");
     let plan = Plan {
         drill,
         alive,
         writers,
+        clients: match client.as_slice() {
+            [] => Clients::Own,
+            commands => Clients::Programs(commands.iter().map(|line| line.as_str().into()).collect()),
+        },
         pace: Duration::from_millis(pace_ms),
         patience: Duration::from_secs(patience),
     };
@@ -234,6 +256,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
                 replicas: 3,
                 port: Some(0),
                 stand_in: vec![],
+                operator,
                 announced: false,
             },
         },

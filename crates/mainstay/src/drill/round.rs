@@ -2,6 +2,7 @@
 
 use super::cluster::{ClusterError, Look};
 use super::faults::{Drill, Effect, Fault, FaultError, Injector};
+use super::hand::Clients;
 use super::ledger::{Account, Gap, Number, Write};
 use super::phases::{Before, Phases, phases};
 use super::writer::{ReadError, Target, Writers, read_back, remove};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::task::JoinError;
 use tokio::time::{Instant, sleep};
 
 /// How often the status is read.
@@ -25,6 +27,7 @@ pub(crate) struct Plan {
     pub(crate) drill: Drill,
     pub(crate) alive: bool,
     pub(crate) writers: u16,
+    pub(crate) clients: Clients,
     pub(crate) pace: Duration,
     /// How long the cluster may take to be well.
     pub(crate) patience: Duration,
@@ -89,6 +92,9 @@ pub(crate) enum RoundError {
     /// The writes.
     #[error("the writes cannot be read back")]
     Read(#[source] ReadError),
+    /// What a client was told is not known any more: nothing can be said of the round.
+    #[error("a client of the drill failed")]
+    Writer(#[source] JoinError),
     /// No write went through at all.
     #[error("no write was acknowledged in {0:?}")]
     NoWrites(Duration),
@@ -140,12 +146,12 @@ pub(crate) async fn round(
         .choose(plan.drill, plan.alive, number - 1, &before)
         .await?;
     let effect = injector.effect(&fault, &before).await?;
-    let writers = Writers::start(target, plan.writers, plan.pace, numbers);
+    let writers = Writers::start(target, &plan.clients, plan.writers, plan.pace, numbers);
     steady(&writers, plan.patience).await?;
     let injected = writers.now();
     injector.inject(&fault).await?;
     let back = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
-    let ledger = writers.end().await;
+    let ledger = writers.end().await.map_err(RoundError::Writer)?;
     let present = read(target).await?;
     for write in ledger.lost(&present) {
         witness.lost(&write);

@@ -1,5 +1,6 @@
 //! Clients that write numbered vertices through the gateway, and note what they were told.
 
+use super::hand::{Clients, Hand};
 use super::ledger::{Answer, Ledger, Number, Write};
 use bolt::message::{Auth, Failure, Run};
 use sandbox::standin::memgraph::client::{Client, ClientError, Outcome};
@@ -8,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use thiserror::Error;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// How long a client waits for an answer; longer than a gateway holds a connection.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a client waits after a failure before it tries again.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -52,12 +53,18 @@ pub(crate) enum ReadError {
 
 impl Writers {
     /// Starts them. Numbers are drawn from `numbers`; `pace` is the pause after each write.
-    pub(crate) fn start(target: &Target, count: u16, pace: Duration, numbers: &Arc<AtomicI64>) -> Self {
+    pub(crate) fn start(
+        target: &Target,
+        clients: &Clients,
+        count: u16,
+        pace: Duration,
+        numbers: &Arc<AtomicI64>,
+    ) -> Self {
         let stop = CancellationToken::new();
         let began = Instant::now();
         let last = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
-        for _ in 0..count {
+        for client in 0..count {
             let writer = Writer {
                 target: target.clone(),
                 pace,
@@ -65,7 +72,7 @@ impl Writers {
                 stop: stop.clone(),
                 began,
                 last: Arc::clone(&last),
-                connection: None,
+                hand: clients.hand(client),
             };
             tasks.spawn(writer.run());
         }
@@ -88,13 +95,13 @@ impl Writers {
     }
 
     /// Lets each end its write, and gathers what they noted.
-    pub(crate) async fn end(mut self) -> Ledger {
+    pub(crate) async fn end(mut self) -> Result<Ledger, JoinError> {
         self.stop.cancel();
         let mut all = Vec::new();
         while let Some(done) = self.tasks.join_next().await {
-            all.extend(done.unwrap_or_default());
+            all.extend(done?);
         }
-        Ledger::new(all)
+        Ok(Ledger::new(all))
     }
 }
 
@@ -105,7 +112,7 @@ struct Writer {
     stop: CancellationToken,
     began: Instant,
     last: Arc<AtomicU64>,
-    connection: Option<Client>,
+    hand: Hand,
 }
 
 impl Writer {
@@ -114,7 +121,7 @@ impl Writer {
         while !self.stop.is_cancelled() {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             let began = self.began.elapsed();
-            let answer = self.write(number).await;
+            let answer = self.hand.write(&self.target, number).await;
             let ended = self.began.elapsed();
             noted.push(Write {
                 number,
@@ -127,49 +134,14 @@ impl Writer {
                 self.last.fetch_max(at, Ordering::Relaxed);
                 sleep(self.pace).await;
             } else {
-                self.connection = None;
                 sleep(AGAIN).await;
             }
         }
         noted
     }
-
-    async fn write(&mut self, number: Number) -> Answer {
-        let client = match &mut self.connection {
-            Some(client) => client,
-            none => match connect(&self.target).await {
-                Ok(client) => none.insert(client),
-                // Nothing was sent.
-                Err(_) => return Answer::Failed,
-            },
-        };
-        let run = Run::new("CREATE (:Drill {run: $run, id: $id})")
-            .with("run", self.target.run)
-            .with("id", number);
-        match client.run_without_reset(&run).await {
-            Ok(Outcome::Done(_)) => Answer::Acknowledged,
-            Ok(Outcome::Refused { failure, on }) => judge(on, &failure.message),
-            Err(_) => Answer::Unknown,
-        }
-    }
 }
 
-/// A refused RUN never began. A refused PULL is a refused commit, and the text says what became of it.
-fn judge(on: &str, text: &str) -> Answer {
-    let never = [
-        "aborted on all instances",
-        "not main anymore",
-        "forbidden on the replica",
-        "asked to abort",
-    ];
-    if on == "RUN" || never.iter().any(|sentence| text.contains(sentence)) {
-        Answer::Failed
-    } else {
-        Answer::Unknown
-    }
-}
-
-async fn connect(target: &Target) -> Result<Client, ClientError> {
+pub(crate) async fn connect(target: &Target) -> Result<Client, ClientError> {
     Client::connect_within(target.bolt, target.auth.clone(), PATIENCE).await
 }
 
@@ -193,28 +165,5 @@ pub(crate) async fn remove(target: &Target) -> Result<(), ReadError> {
     match connect(target).await?.run(&run).await? {
         Outcome::Done(_) => Ok(()),
         Outcome::Refused { failure, .. } => Err(ReadError::Refused(failure)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_failure_that_says_so_means_that_nothing_was_committed() {
-        assert_eq!(judge("RUN", "whatever"), Answer::Failed);
-        assert_eq!(
-            judge("PULL", "Transaction was aborted on all instances."),
-            Answer::Failed
-        );
-        assert_eq!(
-            judge("PULL", "Cannot commit because instance is not main anymore."),
-            Answer::Failed
-        );
-        assert_eq!(
-            judge("PULL", "Transaction is still committed on the main instance"),
-            Answer::Unknown
-        );
-        assert_eq!(judge("PULL", "Replication Exception"), Answer::Unknown);
     }
 }

@@ -9,27 +9,28 @@ pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const CLUSTER: &str = "memgraph-ha";
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// How many databases.
     pub(crate) replicas: u8,
     /// Stand-ins, or a real Memgraph.
     pub(crate) stand_ins: bool,
+    /// Further arguments for the operators.
+    pub(crate) operator: Vec<String>,
 }
 
 /// The operator and one cluster.
 pub(crate) fn objects(wanted: Wanted) -> Vec<Value> {
-    let Wanted { replicas, stand_ins } = wanted;
-    let args = if stand_ins {
-        vec![]
-    } else {
+    let Wanted {
+        replicas,
+        stand_ins,
+        operator: mut args,
+    } = wanted;
+    if !stand_ins {
         // A real server resolves names by the machine's own DNS, and listens for its MAIN on every address of the
         // machine, so each pod needs a port of its own.
-        vec![
-            "--register-by-ip".to_owned(),
-            "--replication-port-by-ordinal".to_owned(),
-        ]
-    };
+        args.extend(["--register-by-ip", "--replication-port-by-ordinal"].map(str::to_owned));
+    }
     let operator = Install {
         namespace: NAMESPACE.to_owned(),
         image: "mainstay:sandbox".to_owned(),

@@ -64,6 +64,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         replicas,
         port,
         stand_in: vec![],
+        operator: vec![],
         announced: true,
     };
     let site = Site::start(options).await?;

@@ -31,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) port: Option<u16>,
     /// Arguments for the stand-in alone.
     pub(crate) stand_in: Vec<String>,
+    /// Arguments for the operators alone.
+    pub(crate) operator: Vec<String>,
     /// Whether other commands of this user find it.
     pub(crate) announced: bool,
 }
@@ -146,6 +148,7 @@ impl Site {
             replicas,
             port,
             stand_in,
+            operator,
             announced,
         } = options;
         let images = images(memgraph.as_deref(), &stand_in)?;
@@ -163,6 +166,7 @@ impl Site {
         let wanted = Wanted {
             replicas,
             stand_ins: memgraph.is_none(),
+            operator,
         };
         let client = kubernetes.client();
         for object in objects(wanted) {

@@ -17,7 +17,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
@@ -29,6 +30,7 @@ const NAME: &str = "memgraph-ha";
 struct Description {
     kubeconfig: PathBuf,
     bolt: SocketAddr,
+    control: PathBuf,
 }
 
 pub(crate) struct Whole {
@@ -36,6 +38,9 @@ pub(crate) struct Whole {
     pub(crate) client: Client,
     /// Where clients connect.
     pub(crate) bolt: SocketAddr,
+    /// For other programs.
+    pub(crate) kubeconfig: PathBuf,
+    control: PathBuf,
 }
 
 impl Whole {
@@ -49,14 +54,24 @@ impl Whole {
         let out = child.stdout.take().context("no output")?;
         let mut line = String::new();
         timeout(PATIENCE, BufReader::new(out).read_line(&mut line)).await??;
-        let Description { kubeconfig, bolt } = serde_json::from_str(&line).context("it did not start")?;
+        let Description {
+            kubeconfig,
+            bolt,
+            control,
+        } = serde_json::from_str(&line).context("it did not start")?;
         rustls::crypto::aws_lc_rs::default_provider()
             .install_default()
             .ok();
-        let file = Kubeconfig::read_from(kubeconfig)?;
+        let file = Kubeconfig::read_from(&kubeconfig)?;
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
-        Ok(Self { child, client, bolt })
+        Ok(Self {
+            child,
+            client,
+            bolt,
+            kubeconfig,
+            control,
+        })
     }
 
     /// Everything ends, and nothing is left.
@@ -67,6 +82,25 @@ impl Whole {
         let status = timeout(PATIENCE, self.child.wait()).await??;
         ensure!(status.success(), "{status}");
         Ok(())
+    }
+
+    /// Breaks or mends something; see `control.rs` for what there is.
+    pub(crate) async fn control(&self, request: Value) -> Result<()> {
+        let stream = UnixStream::connect(&self.control).await?;
+        let (answers, mut requests) = stream.into_split();
+        requests.write_all(format!("{request}\n").as_bytes()).await?;
+        let mut answer = String::new();
+        timeout(PATIENCE, BufReader::new(answers).read_line(&mut answer)).await??;
+        let answer: Value = serde_json::from_str(&answer)?;
+        ensure!(answer["error"].is_null(), "{request}: {answer}");
+        Ok(())
+    }
+
+    /// The names of the pods that begin like this.
+    pub(crate) async fn named(&self, prefix: &str) -> Result<Vec<String>> {
+        let pods = self.pods().list(&kube::api::ListParams::default()).await?;
+        let names = pods.iter().map(ResourceExt::name_any);
+        Ok(names.filter(|name| name.starts_with(prefix)).collect())
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
@@ -117,11 +151,7 @@ impl Whole {
             .await?;
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let pods = self.pods().list(&kube::api::ListParams::default()).await?;
-            let ours = pods
-                .iter()
-                .filter(|pod| pod.name_any().starts_with("mainstay-operator"));
-            if ours.count() == usize::from(replicas) {
+            if self.named("mainstay-operator").await?.len() == usize::from(replicas) {
                 return Ok(());
             }
             ensure!(Instant::now() < deadline, "the operators are not {replicas}");
@@ -154,6 +184,23 @@ impl Whole {
             );
             sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// A client reads.
+    pub(crate) async fn read_through_gateway(&self) -> Result<()> {
+        let auth = bolt::message::Auth::None;
+        let mut client = Bolt::connect_within(self.bolt, auth, Duration::from_secs(5)).await?;
+        match client.query("MATCH (n:Numbered) RETURN count(n)").await? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Refused { failure, .. } => bail!("a read was refused: {failure}"),
+        }
+    }
+
+    /// What the database of a pod calls itself.
+    pub(crate) async fn role(&self, pod: u8) -> Result<String> {
+        let rows = self.ask(pod, "SHOW REPLICATION ROLE").await?;
+        let role = rows.first().and_then(|row| row.first()?.as_str());
+        Ok(role.context("no role")?.to_owned())
     }
 
     /// What the database of a pod answers to a query, asked behind the gateways' back.
@@ -194,6 +241,20 @@ impl Whole {
         Ok(path.context("no folder")?.into())
     }
 
+    /// What a database was told to change: roles and registrations.
+    pub(crate) async fn commands(&self, pod: u8) -> Result<Vec<String>> {
+        let params = kube::api::LogParams {
+            container: Some("memgraph".to_owned()),
+            ..Default::default()
+        };
+        let log = self.pods().logs(&format!("{NAME}-{pod}"), &params).await?;
+        let changes = ["SET REPLICATION", "REGISTER REPLICA", "DROP REPLICA"];
+        let lines = log.lines().map(str::to_owned);
+        Ok(lines
+            .filter(|line| changes.iter().any(|change| line.contains(change)))
+            .collect())
+    }
+
     /// What the init container of a pod said.
     pub(crate) async fn init_log(&self, pod: u8) -> Result<String> {
         let params = kube::api::LogParams {
@@ -202,6 +263,11 @@ impl Whole {
         };
         Ok(self.pods().logs(&format!("{NAME}-{pod}"), &params).await?)
     }
+}
+
+/// Somebody serves, and a proven replica protects it.
+pub(crate) fn protected(record: &Record) -> bool {
+    record.state == State::Serving && record.sync.is_some()
 }
 
 pub(crate) fn serves(record: &Record, pod: u8) -> bool {

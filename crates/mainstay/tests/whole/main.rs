@@ -1,5 +1,9 @@
 //! The whole of it, as a user starts it: `mainstay sandbox`, and what must be true of it afterwards.
 
 mod bed;
+mod conflicts;
 mod hard_reset;
+mod independence;
+mod load;
 mod rolling;
+mod seen;

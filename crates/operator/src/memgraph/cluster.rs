@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::{Api, Client};
 use mainstay_core::memgraph::ids::{Ordinal, RegistrationName};
 use mainstay_core::memgraph::objects::{ClusterName, REPLICATION_PORT};
+use mainstay_core::memgraph::rules::Rules;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +80,8 @@ pub struct Settings {
     pub tap: Tap,
     /// Whether the operator makes and changes the cluster's objects.
     pub manage: bool,
+    /// Which rules are in force: all of them, but for a drill that shows that it can fail.
+    pub rules: Rules,
 }
 
 impl Default for Settings {
@@ -100,6 +103,7 @@ impl Default for Settings {
             image: "mainstay:latest".to_owned(),
             tap: Tap::default(),
             manage: true,
+            rules: Rules::ALL,
         }
     }
 }

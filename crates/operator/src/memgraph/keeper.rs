@@ -19,7 +19,8 @@ use mainstay_core::memgraph::objects::{ClusterName, NotAClusterName};
 use mainstay_core::memgraph::observed::{Memory, Observed, Role, Wishes};
 use mainstay_core::memgraph::record::State;
 use mainstay_core::memgraph::rolling::{self, Rolling};
-use mainstay_core::memgraph::rules::Rule;
+use mainstay_core::memgraph::rules::{Rule, Rules};
+use mainstay_core::memgraph::spec::Spec;
 use mainstay_core::memgraph::{Plan, Record, decide};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,7 +128,10 @@ impl Keeper {
 
     async fn turn_of(&mut self, object: &MemgraphCluster, permit: &Permit) -> Result<Told, TurnError> {
         let cluster = self.cluster(object).await?;
-        let spec = object.spec.parse()?;
+        let spec = Spec {
+            rules: cluster.settings.rules,
+            ..object.spec.parse()?
+        };
         let status = object.status.clone().unwrap_or_default();
         if !self.restored {
             self.remembered.processes.restore(&status.processes);
@@ -164,7 +168,11 @@ impl Keeper {
                 _ => None,
             });
         let plan = decide(record.as_ref(), &look.observed, now);
-        let violations = invariants::check(record.as_ref(), &look.observed, &plan, now);
+        let violations = match spec.rules {
+            Rules::ALL => invariants::check(record.as_ref(), &look.observed, &plan, now),
+            // Whoever switched a rule off wants to see what comes of it.
+            _ => Vec::new(),
+        };
         let acted = if violations.is_empty() {
             let mut actor = Actor {
                 cluster: &cluster,
@@ -323,7 +331,6 @@ mod tests {
     use mainstay_core::memgraph::ids::{DatabaseId, PodUid, ProcessId, VolumeId};
     use mainstay_core::memgraph::observed::{Answer, Contact, Pod, PodObject};
     use mainstay_core::memgraph::record::{Candidate, Main, Writes};
-    use mainstay_core::memgraph::spec::Spec;
     use mainstay_core::time::Time;
 
     fn seen(terminating: bool, role: Role) -> Observed {

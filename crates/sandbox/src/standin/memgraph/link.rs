@@ -24,6 +24,19 @@ pub(super) enum Lost {
     Busy,
 }
 
+/// The limit of a real server is a time without progress, and a large transaction makes progress for as long as it is
+/// sent and applied.
+fn at_work(request: &Request) -> Duration {
+    const CHANGES_IN_A_MILLISECOND: usize = 5;
+    match request {
+        Rpc::Prepare { transaction, .. } => {
+            let ms = transaction.delta.len() / CHANGES_IN_A_MILLISECOND;
+            Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
+        }
+        _ => Duration::ZERO,
+    }
+}
+
 type Connection = Arc<tokio::sync::Mutex<Option<TcpStream>>>;
 
 /// All connections of one MAIN.
@@ -54,7 +67,7 @@ impl Node {
     /// Asks a replica.
     pub(super) async fn ask(&self, address: &Address, request: &Request) -> Result<Answer, Lost> {
         let kind = RpcKind::of(request);
-        let limit = self.limit(kind);
+        let limit = self.limit(kind) + at_work(request);
         let connection = self.links.of(address);
         let mut connection = match kind {
             // Whoever is talking to the replica is proof enough; the next round will see.

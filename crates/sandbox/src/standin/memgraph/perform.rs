@@ -13,6 +13,7 @@ use bolt::message::{AccessMode, Amount, Extra, Failure, Run};
 use bolt::packstream::{OwnedDict, OwnedValue, Value};
 use sim::memgraph::instance::{Error, Profile, Role};
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Write as _;
 use std::sync::Arc;
 
 /// A client between two requests.
@@ -310,6 +311,11 @@ fn known_database(extra: &Extra<'_>) -> Result<(), Failure<'static>> {
     }
 }
 
+/// What changes roles or registrations is in the log, as a real server has it. Nobody reads it: no harm.
+fn log(command: &str) {
+    let _: std::io::Result<()> = writeln!(std::io::stderr(), "standin: {command}");
+}
+
 /// Everything that is not about data.
 async fn administer(
     node: &Arc<Node>,
@@ -318,21 +324,25 @@ async fn administer(
     let summary = Summary::new("rw");
     match what {
         Administration::PromoteToMain => {
+            log("SET REPLICATION ROLE TO MAIN");
             node.promote().await?;
             let summary = summary.with_note("SetReplica", "Replica role set to MAIN.");
             Ok((Vec::new(), summary))
         }
         Administration::DemoteToReplica { port } => {
+            log(&format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}"));
             node.demote(port).await?;
             let summary = summary.with_note("SetReplica", "Replica role set to REPLICA.");
             Ok((Vec::new(), summary))
         }
         Administration::Register { name, mode, address } => {
+            log(&format!("REGISTER REPLICA {name} TO {address}"));
             node.register(&name, mode, &address).await?;
             let title = format!("Replica {name} is registered.");
             Ok((Vec::new(), summary.with_note("RegisterReplica", title)))
         }
         Administration::Drop { name } => {
+            log(&format!("DROP REPLICA {name}"));
             node.drop_replica(&name).await?;
             let title = format!("Replica {name} is dropped.");
             Ok((Vec::new(), summary.with_note("DropReplica", title)))

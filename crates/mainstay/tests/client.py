@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""A client of a drill that writes as applications do, with a driver of theirs.
+
+    client.py neo4j|pymgclient HOST PORT RUN
+
+Reads one number per line, creates a vertex with it, and prints what its driver said: `acknowledged`, `failed` (nothing
+can have been written) or `unknown`. It never tries a number twice: what the driver says of it is what counts.
+"""
+
+import sys
+
+KIND, HOST, PORT, RUN = sys.argv[1:]
+QUERY = "CREATE (:Drill {run: $run, id: $id})"
+# The server's own words for a commit that did not happen.
+NEVER = (
+    "aborted on all instances",
+    "not main anymore",
+    "forbidden on the replica",
+    "asked to abort",
+)
+
+
+def neo4j_writer():
+    import neo4j
+
+    # No retries of its own: the drill must know what became of each number.
+    driver = neo4j.GraphDatabase.driver(
+        f"bolt://{HOST}:{PORT}",
+        auth=None,
+        connection_timeout=15,
+        connection_acquisition_timeout=15,
+        max_transaction_retry_time=0,
+        telemetry_disabled=True,
+    )
+
+    def write(number):
+        with driver.session() as session:
+            session.run(QUERY, run=int(RUN), id=number).consume()
+
+    return write
+
+
+def pymgclient_writer():
+    import mgclient
+
+    connection = None
+
+    def write(number):
+        nonlocal connection
+        if connection is None:
+            try:
+                connection = mgclient.connect(host=HOST, port=int(PORT))
+            except mgclient.Error as error:
+                raise NotSent from error
+            connection.autocommit = True
+        try:
+            cursor = connection.cursor()
+            cursor.execute(QUERY, {"run": int(RUN), "id": number})
+            cursor.fetchall()
+        except mgclient.Error:
+            connection = None
+            raise
+
+    return write
+
+
+class NotSent(Exception):
+    """There was no connection, so nothing was sent."""
+
+
+def outcome(write, number):
+    try:
+        write(number)
+    except NotSent:
+        return "failed"
+    except Exception as error:  # Whatever a driver says; only its words count.
+        return "failed" if any(words in str(error) for words in NEVER) else "unknown"
+    return "acknowledged"
+
+
+def main():
+    write = {"neo4j": neo4j_writer, "pymgclient": pymgclient_writer}[KIND]()
+    for line in sys.stdin:
+        print(outcome(write, int(line)), flush=True)
+
+
+main()

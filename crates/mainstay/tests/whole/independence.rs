@@ -1,0 +1,73 @@
+//! Clients need neither operators nor the API server while nothing else is broken.
+
+use crate::bed::{Whole, protected};
+use crate::load::Load;
+use anyhow::{Result, ensure};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+const EVERY: Duration = Duration::from_millis(20);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_both_operators_killed_clients_keep_reading_and_writing() -> Result<()> {
+    let whole = Whole::start().await?;
+    let before = whole.document().await?.record;
+    let load = Load::start(whole.bolt, 4, EVERY);
+    sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    for operator in whole.named("mainstay-operator").await? {
+        whole.control(json!({ "do": "kill", "pod": operator })).await?;
+    }
+    // Nor do they come back.
+    whole.operators(0).await?;
+    while began.elapsed() < Duration::from_secs(20) {
+        whole.read_through_gateway().await?;
+        sleep(Duration::from_millis(200)).await;
+    }
+    let ledger = load.end().await?;
+    eprintln!("without operators, {}", ledger.told(began.elapsed()));
+    ensure!(ledger.failed == 0, "{} writes failed", ledger.failed);
+    ledger.is_kept(&whole, 0).await?;
+    ensure!(whole.document().await?.record == before, "the record was changed");
+    whole.operators(2).await?;
+    whole.until("protected", protected).await?;
+    whole.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_api_server_frozen_for_two_minutes_clients_go_on_and_no_role_command_is_sent() -> Result<()>
+{
+    let whole = Whole::start().await?;
+    let before = whole.document().await?.record;
+    let mut commands = Vec::new();
+    for pod in 0..3 {
+        commands.push(whole.commands(pod).await?);
+    }
+    ensure!(
+        commands.iter().all(|said| !said.is_empty()),
+        "the log is empty: {commands:?}"
+    );
+    let load = Load::start(whole.bolt, 4, EVERY);
+    whole.control(json!({ "do": "freeze-api" })).await?;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_mins(2) {
+        whole.read_through_gateway().await?;
+        sleep(Duration::from_millis(500)).await;
+    }
+    let ledger = load.end().await?;
+    eprintln!("without the API, {}", ledger.told(began.elapsed()));
+    ensure!(ledger.failed == 0, "{} writes failed", ledger.failed);
+    ledger.is_kept(&whole, 0).await?;
+    for (pod, before) in (0..3).zip(&commands) {
+        ensure!(
+            whole.commands(pod).await? == *before,
+            "pod {pod} was told to change: {:?}",
+            whole.commands(pod).await?
+        );
+    }
+    ensure!(whole.document().await?.record == before, "the record was changed");
+    whole.control(json!({ "do": "thaw-api" })).await?;
+    whole.until("protected", protected).await?;
+    whole.end().await
+}

@@ -1,0 +1,125 @@
+//! Clients that write through the gateway while something happens, and remember what they were promised.
+
+use crate::bed::Whole;
+use anyhow::{Context, Result, ensure};
+use sandbox::standin::memgraph::client::{Client as Bolt, Outcome};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// What clients saw of their numbered writes.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    pub(crate) acknowledged: BTreeSet<i64>,
+    pub(crate) failed: usize,
+    /// The longest time in which one client had no acknowledgement.
+    pub(crate) longest: Duration,
+}
+
+/// Clients at work.
+pub(crate) struct Load {
+    stop: watch::Sender<bool>,
+    clients: JoinSet<Ledger>,
+}
+
+impl Load {
+    /// So many clients, each of which writes so often, if it can.
+    pub(crate) fn start(address: SocketAddr, clients: i64, every: Duration) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let mut at_work = JoinSet::new();
+        for client in 0..clients {
+            let numbers = (client..).step_by(usize::try_from(clients).unwrap_or(1));
+            at_work.spawn(write(address, numbers, every, stopped.clone()));
+        }
+        Self {
+            stop,
+            clients: at_work,
+        }
+    }
+
+    /// Lets each end its write.
+    pub(crate) async fn end(mut self) -> Result<Ledger> {
+        self.stop.send(true)?;
+        let mut all = Ledger::default();
+        while let Some(ended) = self.clients.join_next().await {
+            let Ledger {
+                acknowledged,
+                failed,
+                longest,
+            } = ended.context("a client panicked")?;
+            all.acknowledged.extend(acknowledged);
+            all.failed += failed;
+            all.longest = all.longest.max(longest);
+        }
+        Ok(all)
+    }
+}
+
+impl Ledger {
+    /// Everything that was promised is on this pod.
+    pub(crate) async fn is_kept(&self, whole: &Whole, main: u8) -> Result<()> {
+        ensure!(!self.acknowledged.is_empty(), "nothing was written");
+        let rows = whole.ask(main, "MATCH (n:Numbered) RETURN n.n AS n").await?;
+        let found: BTreeSet<i64> = rows.iter().filter_map(|row| row.first()?.as_int()).collect();
+        let lost: Vec<&i64> = self.acknowledged.difference(&found).collect();
+        ensure!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+        Ok(())
+    }
+
+    /// What to print.
+    pub(crate) fn told(&self, took: Duration) -> String {
+        let (acknowledged, failed) = (self.acknowledged.len(), self.failed);
+        let percent = 100.0 * failed as f64 / (acknowledged + failed).max(1) as f64;
+        format!(
+            "{:.1} s: {acknowledged} writes acknowledged ({:.0} a second), {failed} failed ({percent:.2} %), longest gap {:?}",
+            took.as_secs_f64(),
+            acknowledged as f64 / took.as_secs_f64(),
+            self.longest
+        )
+    }
+}
+
+/// Writes until it is told to stop; each number once.
+async fn write(
+    address: SocketAddr,
+    numbers: impl Iterator<Item = i64>,
+    every: Duration,
+    stop: watch::Receiver<bool>,
+) -> Ledger {
+    let mut ledger = Ledger::default();
+    let mut connection = None;
+    let mut last = Instant::now();
+    let mut clock = interval(every);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for number in numbers {
+        if *stop.borrow() {
+            break;
+        }
+        if one(&mut connection, address, number).await {
+            ledger.acknowledged.insert(number);
+            ledger.longest = ledger.longest.max(last.elapsed());
+            last = Instant::now();
+        } else {
+            ledger.failed += 1;
+            connection = None;
+        }
+        clock.tick().await;
+    }
+    ledger
+}
+
+async fn one(connection: &mut Option<Bolt>, address: SocketAddr, number: i64) -> bool {
+    let patience = Duration::from_secs(20);
+    if connection.is_none() {
+        *connection = Bolt::connect_within(address, bolt::message::Auth::None, patience)
+            .await
+            .ok();
+    }
+    let Some(client) = connection else { return false };
+    let query = format!("CREATE (:Numbered {{n: {number}}})");
+    let answered = timeout(patience, client.query(&query)).await;
+    matches!(answered, Ok(Ok(Outcome::Done(_))))
+}

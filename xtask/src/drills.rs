@@ -1,0 +1,247 @@
+//! `cargo xtask drills`: every drill, with the drivers of applications as clients, and one table.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Deserialize;
+
+use crate::Verdict;
+use crate::tools::home;
+use crate::workspace::{Workspace, capture, display, stream};
+
+/// How much to drill.
+#[derive(Debug, Args)]
+pub(crate) struct DrillArgs {
+    /// Rounds over all drills together
+    #[arg(long, default_value_t = 40)]
+    rounds: u32,
+    /// Optimised, as a release; otherwise as the tests are built
+    #[arg(long)]
+    release: bool,
+    /// Only these drills; `alive` is kill-main with a MAIN that still takes writes
+    #[arg(long, value_name = "DRILL", value_delimiter = ',')]
+    only: Vec<String>,
+    /// A real `memgraph` program in place of the stand-in
+    #[arg(long, value_name = "PATH")]
+    memgraph: Option<PathBuf>,
+}
+
+/// What the drills are called here, and how they are asked for.
+const DRILLS: &[(&str, &[&str])] = &[
+    ("kill-main", &["kill-main"]),
+    ("alive", &["kill-main", "--alive"]),
+    ("hang-main", &["hang-main"]),
+    ("partition-main", &["partition-main"]),
+    ("kill-sync", &["kill-sync"]),
+    ("kill-operator", &["kill-operator"]),
+    ("restart-all", &["restart-all"]),
+    ("switchover", &["switchover"]),
+];
+
+const PACKAGES: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
+
+/// The stage: few rounds of each.
+pub(crate) fn stage(workspace: &Workspace) -> Result<()> {
+    let few = DrillArgs {
+        rounds: 40,
+        release: false,
+        only: Vec::new(),
+        memgraph: None,
+    };
+    match drills(workspace, &few)? {
+        Verdict::Good => Ok(()),
+        Verdict::Bad => bail!("a drill broke a promise"),
+    }
+}
+
+/// Drills, one after the other, each on a sandbox of its own.
+pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict> {
+    let chosen = chosen(&args.only)?;
+    let python = python(workspace)?;
+    let mainstay = build(workspace, args.release)?;
+    let mut rows = Vec::new();
+    for (turn, (name, words)) in (0u32..).zip(&chosen) {
+        let rounds = share(args.rounds, turn, u32::try_from(chosen.len())?);
+        if rounds == 0 {
+            continue;
+        }
+        let mut drill = workspace.command(&mainstay);
+        drill.arg("drill").args(*words).arg("--json");
+        drill.args(["--rounds", &rounds.to_string()]);
+        for driver in ["neo4j", "pymgclient"] {
+            let script = workspace.root().join("crates/mainstay/tests/client.py");
+            drill
+                .arg("--client")
+                .arg(format!("'{}' '{}' {driver}", python.display(), script.display()));
+        }
+        if let Some(path) = &args.memgraph {
+            drill.arg("--memgraph").arg(path);
+        }
+        println!("$ {}", display(&drill));
+        let (summary, whole) = judged(&mut drill, rounds)?;
+        println!("{}", Row(name, &summary));
+        rows.push((*name, summary, whole));
+    }
+    println!("\n{}", Row::HEAD);
+    for (name, summary, _) in &rows {
+        println!("{}", Row(name, summary));
+    }
+    let total: u32 = rows.iter().map(|(_, summary, _)| summary.rounds).sum();
+    let lost: u64 = rows.iter().map(|(_, summary, _)| summary.lost).sum();
+    println!("{total} rounds, {lost} acknowledged writes lost");
+    Ok(if rows.iter().all(|(_, _, whole)| *whole) {
+        Verdict::Good
+    } else {
+        Verdict::Bad
+    })
+}
+
+/// The last line of a drill, and whether the drill kept every promise in every round.
+fn judged(drill: &mut std::process::Command, rounds: u32) -> Result<(Summary, bool)> {
+    let output = drill
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {}", display(drill)))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let last = said.lines().last().unwrap_or_default();
+    let summary: Summary = serde_json::from_str(last)
+        .with_context(|| format!("{} ended with {} and no summary", display(drill), output.status))?;
+    let whole = output.status.success() && summary.rounds == rounds;
+    Ok((summary, whole))
+}
+
+fn chosen(only: &[String]) -> Result<Vec<(&'static str, &'static [&'static str])>> {
+    if let Some(unknown) = only
+        .iter()
+        .find(|name| DRILLS.iter().all(|(known, _)| known != name))
+    {
+        let known: Vec<&str> = DRILLS.iter().map(|(name, _)| *name).collect();
+        bail!("no drill is called `{unknown}`; there are {}", known.join(", "));
+    }
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
+    Ok(DRILLS.iter().copied().filter(|(name, _)| wanted(name)).collect())
+}
+
+/// So many of all rounds fall to the one whose turn it is.
+fn share(all: u32, turn: u32, drills: u32) -> u32 {
+    all / drills + u32::from(turn < all % drills)
+}
+
+/// The product itself. The tests have built it with the same features, so that nothing is built twice.
+fn build(workspace: &Workspace, release: bool) -> Result<PathBuf> {
+    let mut build = workspace.cargo();
+    build.args(["build", "--locked", "--package", "mainstay", "--all-features"]);
+    build.args(["--message-format", "json-render-diagnostics"]);
+    build.args(["--profile", if release { "release" } else { "test" }]);
+    println!("$ {}", display(&build));
+    let said = String::from_utf8(capture(&mut build)?)?;
+    let program = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
+        .filter_map(|message| message.executable)
+        .find(|path| path.file_stem().is_some_and(|stem| stem == "mainstay"));
+    program.context("cargo built no program called mainstay")
+}
+
+/// A Python with the drivers, outside the checkout; the versions are in its name.
+fn python(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = home(workspace)
+        .join("drivers")
+        .join(format!("python-{}", PACKAGES.join("-")));
+    let program = folder.join("bin/python");
+    if !folder.join(".complete").exists() {
+        println!("installing {} into {}", PACKAGES.join(" and "), folder.display());
+        install(workspace, &folder)?;
+    }
+    Ok(program)
+}
+
+fn install(workspace: &Workspace, folder: &Path) -> Result<()> {
+    std::fs::remove_dir_all(folder)
+        .or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })
+        .with_context(|| format!("cannot empty {}", folder.display()))?;
+    stream(workspace.command("python3").args(["-m", "venv"]).arg(folder))
+        .context("python3 with venv is needed")?;
+    let mut pip = workspace.command(folder.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+    stream(pip.args(PACKAGES))?;
+    std::fs::write(folder.join(".complete"), "")
+        .with_context(|| format!("cannot finish {}", folder.display()))
+}
+
+/// What cargo says of something that it built.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+}
+
+/// What a drill says at its end, as far as it is shown here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    rounds: u32,
+    gap_p50_ms: u64,
+    gap_p99_ms: u64,
+    gap_max_ms: u64,
+    acknowledged: u64,
+    failed: u64,
+    unknown: u64,
+    lost: u64,
+    duplicated: u64,
+}
+
+/// One line of the table.
+struct Row<'a>(&'a str, &'a Summary);
+
+impl Row<'_> {
+    const HEAD: &'static str =
+        "drill            rounds  gap p50   p99   max ms    acked  failed  unknown  lost  twice";
+}
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(name, summary) = self;
+        let Summary {
+            rounds,
+            gap_p50_ms,
+            gap_p99_ms,
+            gap_max_ms,
+            acknowledged,
+            failed,
+            unknown,
+            lost,
+            duplicated,
+        } = summary;
+        write!(
+            f,
+            "{name:<16} {rounds:>6}  {gap_p50_ms:>7} {gap_p99_ms:>5} {gap_max_ms:>8} {acknowledged:>8} {failed:>7} {unknown:>8} {lost:>5} {duplicated:>6}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_rounds_are_given_out() {
+        for rounds in [1, 7, 40, 1_000] {
+            let given: u32 = (0..8).map(|turn| share(rounds, turn, 8)).sum();
+            assert_eq!(given, rounds);
+        }
+    }
+
+    #[test]
+    fn an_unknown_drill_is_refused_by_name() {
+        let error = chosen(&["kill-mian".to_owned()]).unwrap_err().to_string();
+        assert!(
+            error.contains("`kill-mian`") && error.contains("kill-main"),
+            "{error}"
+        );
+    }
+}
