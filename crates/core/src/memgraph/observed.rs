@@ -64,7 +64,7 @@ pub struct Registration {
     pub status: Status,
     /// Replica minus MAIN: zero is level, negative is lag, positive means MAIN lost its tail (R27).
     pub behind: i64,
-    /// Since when it has had this status.
+    /// Since when it has had this status and has not moved.
     pub since: Time,
 }
 

@@ -293,7 +293,9 @@ impl Pair<'_> {
     fn with_strict(&self, r: &Registration) -> Plan {
         let (view, pod) = (self.view, self.partner);
         let listed = view.listed(self.main.pod, r);
-        if r.status == Status::Ready {
+        // A protected one in the middle of a commit is what a busy cluster looks like.
+        let protects = view.answer(pod).is_some_and(|a| self.protects(a));
+        if r.status == Status::Ready || protects && view.at_work(r) {
             return self.strict_ready(listed);
         }
         if let (Status::Diverged, Some(_), Some(answer)) = (r.status, view.record.sync, view.answer(pod)) {
@@ -348,6 +350,12 @@ impl Pair<'_> {
     }
 
     /// STRICT_SYNC and `ready`, which proves nothing: settle, renew or prove.
+    /// Is this the process whose protection is in the record?
+    fn protects(&self, answer: &Answer) -> bool {
+        let sync = self.view.record.sync;
+        sync.is_some_and(|s| s.process == answer.process && s.pod == self.partner)
+    }
+
     fn strict_ready(&self, listed: super::reason::Evidence) -> Plan {
         let (view, pod) = (self.view, self.partner);
         let Some(answer) = view.answer(pod) else {
@@ -357,11 +365,7 @@ impl Pair<'_> {
             // The proof is written beside the mark, and a replica without one could not be promoted.
             return Plan::wait(Reason::new(Rule::Prove, Why::MarkLost { main: self.main.pod }));
         }
-        let protected = view
-            .record
-            .sync
-            .is_some_and(|s| s.process == answer.process && s.pod == pod);
-        if protected {
+        if self.protects(answer) {
             return self.keep_open();
         }
         if let Some(plan) = self.settle_or_renew(answer) {

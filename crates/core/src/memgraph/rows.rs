@@ -66,6 +66,8 @@ pub enum DataInfo {
         status: Shown,
         /// Replica minus MAIN: negative is lag, positive means that MAIN lost its tail.
         behind: i64,
+        /// How far the replica is: it moves as long as anything is replicated.
+        ts: Option<i64>,
     },
 }
 
@@ -128,12 +130,24 @@ impl Replica {
         })
     }
 
+    /// How far the replica is, if MAIN says so.
+    pub fn ts(&self) -> Option<i64> {
+        match self.info {
+            DataInfo::Detached => None,
+            DataInfo::Attached { ts, .. } => ts,
+        }
+    }
+
     /// The registration, with what only the observer knows: whether the address means the pod that the name
     /// means, and since when the status has been so.
     pub fn registration(&self, address_ok: bool, since: Time) -> Registration {
         let (attached, status, behind) = match &self.info {
             DataInfo::Detached => (false, Status::Invalid, 0),
-            DataInfo::Attached { status, behind } => (true, status.status(), *behind),
+            DataInfo::Attached {
+                status,
+                behind,
+                ts: _,
+            } => (true, status.status(), *behind),
         };
         Registration {
             name: self.name,
@@ -192,6 +206,10 @@ fn of_database(databases: &BTreeMap<String, Cell>) -> Result<DataInfo, RowError>
     Ok(DataInfo::Attached {
         status: Shown::read(status),
         behind: *behind,
+        ts: match entry.get("ts") {
+            Some(Cell::Int(ts)) => Some(*ts),
+            _ => None,
+        },
     })
 }
 

@@ -1,6 +1,7 @@
 //! A planned move of MAIN: drain, demote, promote, in one turn; or give it up and stay.
 
 use super::ids::Ordinal;
+use super::observed::{Registration, Status};
 use super::plan::Plan;
 use super::reason::{Reason, Why};
 use super::record::Main;
@@ -39,10 +40,11 @@ fn is_paced(view: &View<'_>) -> bool {
 }
 
 fn ready_to_move(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
-    let level = view.answer(main.pod).is_some_and(|a| {
-        View::registrations_of(a, pod)
-            .any(|r| view.is_current_strict(r) && r.status == super::observed::Status::Ready && r.behind == 0)
-    });
+    // The move drains MAIN before anything else; a commit in flight now is no obstacle.
+    let level = |r: &Registration| (r.status == Status::Ready && r.behind == 0) || view.at_work(r);
+    let level = view
+        .answer(main.pod)
+        .is_some_and(|a| View::registrations_of(a, pod).any(|r| view.is_current_strict(r) && level(r)));
     view.promotable(pod) && level && view.record.sync.is_some_and(|s| !view.loose(s.process))
 }
 

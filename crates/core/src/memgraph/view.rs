@@ -198,6 +198,11 @@ impl<'a> View<'a> {
         hangs && there && self.now.since(self.record.since) > self.spec().promotion_patience
     }
 
+    /// Is this replica taking a commit at this moment? Under load most looks find it so; one that stands still is stuck.
+    pub fn at_work(&self, r: &Registration) -> bool {
+        r.attached && r.status == Status::Replicating && self.now.since(r.since) < self.spec().steady
+    }
+
     /// May writes be held now? Holds are short and have pauses between them.
     pub fn may_hold(&self) -> bool {
         let never = self.record.held_at == Time::ZERO;

@@ -116,6 +116,14 @@ fn a_strict_replica_that_is_not_ready_stops_writes() {
             ("diverged for a moment", not_ready(Status::Diverged, 4999)),
             ("in recovery for long: left", not_ready(Status::Recovery, 600_000)),
             (
+                "replicating at this moment: a commit like any other",
+                not_ready(Status::Replicating, 4999)
+            ),
+            (
+                "replicating at this moment, policy Always: nothing is withdrawn",
+                always(not_ready(Status::Replicating, 4999))
+            ),
+            (
                 "replicating for long: left",
                 not_ready(Status::Replicating, 600_000)
             ),

@@ -35,7 +35,22 @@ fn a_move_is_begun_or_refused() {
             ("the pod is ahead", wanted().listed(1, |r| r.behind = 1)),
             (
                 "the pod is not ready",
-                wanted().listed(1, |r| r.status = Status::Replicating)
+                wanted().listed(1, |r| r.status = Status::Recovery)
+            ),
+            (
+                "the pod takes a commit at this moment",
+                wanted().listed(1, |r| {
+                    r.status = Status::Replicating;
+                    r.behind = -1;
+                    r.since = ago(4999);
+                })
+            ),
+            (
+                "the pod stands still in the middle of a commit",
+                wanted().listed(1, |r| {
+                    r.status = Status::Replicating;
+                    r.since = ago(5000);
+                })
             ),
             (
                 "the registration is of another generation",

@@ -4,12 +4,13 @@ use super::control::Control;
 use super::found::{Description, home};
 use super::manifests::{CLUSTER, NAMESPACE, Wanted, objects};
 use api::MemgraphCluster;
+use jiff::SignedDuration;
 use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::{Api, Client};
 use mainstay_core::memgraph::objects::BOLT_PORT;
 use sandbox::kube::{Kubernetes, ListenError};
-use sandbox::node::{Config, Images, Nodes, StartError};
+use sandbox::node::{BackOff, Config, Images, Nodes, StartError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -91,6 +92,14 @@ pub(crate) enum SiteError {
     NotReady(Duration, String),
 }
 
+/// Here pods are killed on purpose, again and again: they come back as on a kubelet whose
+/// `crashLoopBackOff.maxContainerRestartPeriod` is two seconds, and not after minutes.
+const OFTEN_KILLED: BackOff = BackOff {
+    first: SignedDuration::from_secs(1),
+    longest: SignedDuration::from_secs(2),
+    ..BackOff::UPSTREAM
+};
+
 /// A running sandbox. All of it ends when it is dropped; [`Site::end`] waits for that and removes the folder.
 pub(crate) struct Site {
     kubernetes: Kubernetes,
@@ -162,6 +171,7 @@ impl Site {
         write_private(&kubeconfig, &listening.kubeconfig())?;
         let mut config = Config::new(folder.join("nodes"), images);
         config.api = Some(listening);
+        config.back_off = OFTEN_KILLED;
         let nodes = Arc::new(Nodes::start(&kubernetes, config)?);
         let wanted = Wanted {
             replicas,

@@ -92,7 +92,8 @@ impl Whole {
         let mut answer = String::new();
         timeout(PATIENCE, BufReader::new(answers).read_line(&mut answer)).await??;
         let answer: Value = serde_json::from_str(&answer)?;
-        ensure!(answer["error"].is_null(), "{request}: {answer}");
+        let error = answer.get("error").filter(|error| !error.is_null());
+        ensure!(error.is_none(), "{request}: {answer}");
         Ok(())
     }
 

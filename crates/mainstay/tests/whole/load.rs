@@ -28,10 +28,15 @@ pub(crate) struct Load {
 impl Load {
     /// So many clients, each of which writes so often, if it can.
     pub(crate) fn start(address: SocketAddr, clients: i64, every: Duration) -> Self {
+        Self::counting_from(0, address, clients, every)
+    }
+
+    /// The same, with numbers that no others have.
+    pub(crate) fn counting_from(first: i64, address: SocketAddr, clients: i64, every: Duration) -> Self {
         let (stop, stopped) = watch::channel(false);
         let mut at_work = JoinSet::new();
         for client in 0..clients {
-            let numbers = (client..).step_by(usize::try_from(clients).unwrap_or(1));
+            let numbers = (first + client..).step_by(usize::try_from(clients).unwrap_or(1));
             at_work.spawn(write(address, numbers, every, stopped.clone()));
         }
         Self {
@@ -71,12 +76,13 @@ impl Ledger {
 
     /// What to print.
     pub(crate) fn told(&self, took: Duration) -> String {
-        let (acknowledged, failed) = (self.acknowledged.len(), self.failed);
-        let percent = 100.0 * failed as f64 / (acknowledged + failed).max(1) as f64;
+        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        let (acknowledged, failed) = (number(self.acknowledged.len()), number(self.failed));
         format!(
-            "{:.1} s: {acknowledged} writes acknowledged ({:.0} a second), {failed} failed ({percent:.2} %), longest gap {:?}",
+            "{:.1} s: {acknowledged} writes acknowledged ({:.0} a second), {failed} failed ({:.2} %), longest gap {:?}",
             took.as_secs_f64(),
-            acknowledged as f64 / took.as_secs_f64(),
+            acknowledged / took.as_secs_f64(),
+            100.0 * failed / (acknowledged + failed).max(1.0),
             self.longest
         )
     }

@@ -73,35 +73,35 @@ impl PodMemory {
     }
 }
 
-/// Since when registrations have had their status.
+/// Since when registrations have stood still.
 #[derive(Clone, Debug, Default)]
 pub struct Statuses(BTreeMap<(ProcessId, RegistrationName), Standing>);
 
-/// Attached or not, the status, and since when.
+/// What MAIN shows of a replica, and since when. Under load every look may show `replicating`, of another commit each
+/// time: only what does not move either stands still.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
-    attached: bool,
-    status: Status,
+    shown: Standstill,
     since: Time,
+}
+
+/// What must stay the same for a replica to stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standstill {
+    /// Attached or not.
+    pub attached: bool,
+    /// The status.
+    pub status: Status,
+    /// How far it is.
+    pub ts: Option<i64>,
 }
 
 impl Statuses {
     /// Notes what MAIN shows now; says since when it has been so.
-    pub fn since(
-        &mut self,
-        main: ProcessId,
-        name: RegistrationName,
-        attached: bool,
-        status: Status,
-        now: Time,
-    ) -> Time {
-        let fresh = Standing {
-            attached,
-            status,
-            since: now,
-        };
+    pub fn since(&mut self, main: ProcessId, name: RegistrationName, shown: Standstill, now: Time) -> Time {
+        let fresh = Standing { shown, since: now };
         let entry = self.0.entry((main, name)).or_insert(fresh);
-        if (entry.attached, entry.status) != (attached, status) {
+        if entry.shown != shown {
             *entry = fresh;
         }
         entry.since
@@ -172,14 +172,23 @@ mod tests {
     fn a_status_is_as_old_as_its_last_change_and_belongs_to_its_main() {
         let mut statuses = Statuses::default();
         let (main, name) = (ProcessId(1), RegistrationName::Async(Ordinal(2)));
-        let mut at = |status, attached, now| statuses.since(main, name, attached, status, Time(now));
+        let shown = |status, attached, ts| Standstill {
+            attached,
+            status,
+            ts: Some(ts),
+        };
+        let mut at =
+            |status, attached, now| statuses.since(main, name, shown(status, attached, 7), Time(now));
         assert_eq!(at(Status::Invalid, true, 1), Time(1));
         assert_eq!(at(Status::Invalid, true, 5), Time(1));
         assert_eq!(at(Status::Ready, true, 6), Time(6));
         assert_eq!(at(Status::Ready, false, 7), Time(7), "detached is another thing");
         statuses.keep(ProcessId(2), &[]);
-        assert_eq!(statuses.since(main, name, false, Status::Ready, Time(8)), Time(7));
+        let still = shown(Status::Ready, false, 7);
+        assert_eq!(statuses.since(main, name, still, Time(8)), Time(7));
         statuses.keep(main, &[]);
-        assert_eq!(statuses.since(main, name, false, Status::Ready, Time(9)), Time(9));
+        assert_eq!(statuses.since(main, name, still, Time(9)), Time(9));
+        let moved = shown(Status::Ready, false, 8);
+        assert_eq!(statuses.since(main, name, moved, Time(10)), Time(10), "it moved");
     }
 }
