@@ -8,4 +8,5 @@
 
 pub mod lease;
 pub mod memgraph;
+pub mod schedule;
 pub mod time;
