@@ -35,6 +35,11 @@ pub use zone::{Change, Zone};
 use crate::time::Time;
 use serde::Serialize;
 
+/// A moment as people and other programs read it: `2026-11-16T19:00:00Z`.
+pub fn rfc3339(at: Time) -> String {
+    zone::timestamp(at).to_string()
+}
+
 /// What a schedule asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Desired {
