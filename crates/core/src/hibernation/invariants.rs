@@ -255,7 +255,7 @@ impl Judge<'_> {
                 "a new cycle begins over points that were never used",
             );
         }
-        if cycle.id <= newest && cycle.id < newest {
+        if cycle.id < newest {
             self.report(Invariant::CycleFirst, "an older cycle is taken up again");
         }
     }
@@ -282,16 +282,12 @@ impl Judge<'_> {
             let then = after.load(&executor, &target);
             match (before, then) {
                 _ if discarded => {}
-                (Err(_), then) => {
-                    let same = self.store.shards().filter(|s| s.number == shard.number).all(|s| {
-                        s.data.get(&Store::key(&executor, &target))
-                            == shard.data.get(&Store::key(&executor, &target))
-                    });
-                    if !same || then.is_ok() {
-                        self.report(
-                            Invariant::NeverDowngraded,
-                            format!("the unreadable point of `{target}` is overwritten"),
-                        );
+                (Err(_), _) => {
+                    let key = Store::key(&executor, &target);
+                    let was = self.store.shards().find(|s| s.number == shard.number);
+                    if was.and_then(|s| s.data.get(&key)) != shard.data.get(&key) {
+                        let detail = format!("the unreadable point of `{target}` is overwritten");
+                        self.report(Invariant::NeverDowngraded, detail);
                     }
                 }
                 (Ok(None), _) => {}
@@ -309,27 +305,22 @@ impl Judge<'_> {
 
     fn compare(&mut self, target: &TargetName, before: &Point, next: &Point) {
         for (id, entry) in before.entries.iter().filter(|(_, e)| !e.consumed) {
-            let unused = *id == ResourceId::whole() && before.is_old() && !self.is_captured(target);
-            match next.entries.get(id) {
-                None if unused => {}
-                None => self.report(
+            let used = *id == ResourceId::whole() && before.is_old() && !self.is_captured(target);
+            let wrong = match next.entries.get(id) {
+                None if used => None,
+                None => Some("lost"),
+                Some(e) if e.consumed => {
+                    self.consumed(target, id, entry);
+                    None
+                }
+                Some(e) if entry.live && !e.live => Some("made worse"),
+                Some(e) => (entry.live == e.live && entry.state != e.state).then_some("replaced"),
+            };
+            if let Some(wrong) = wrong {
+                self.report(
                     Invariant::NeverDowngraded,
-                    format!("`{id}` of `{target}` is lost"),
-                ),
-                Some(e) if e.consumed => self.consumed(target, id, entry),
-                Some(e) if entry.live && !e.live => {
-                    self.report(
-                        Invariant::NeverDowngraded,
-                        format!("`{id}` of `{target}` is made worse"),
-                    );
-                }
-                Some(e) if entry.live == e.live && entry.state != e.state => {
-                    self.report(
-                        Invariant::NeverDowngraded,
-                        format!("`{id}` of `{target}` is replaced"),
-                    );
-                }
-                Some(_) => {}
+                    format!("`{id}` of `{target}` is {wrong}"),
+                );
             }
         }
     }
