@@ -290,7 +290,6 @@ impl Judge<'_> {
                         self.report(Invariant::NeverDowngraded, detail);
                     }
                 }
-                (Ok(None), _) => {}
                 (Ok(Some(point)), Ok(Some(next))) => self.compare(&target, &point, &next),
                 (Ok(Some(point)), Ok(None) | Err(_)) if point.is_open() => {
                     self.report(
@@ -298,7 +297,7 @@ impl Judge<'_> {
                         format!("the point of `{target}` is lost"),
                     );
                 }
-                (Ok(Some(_)), Ok(None) | Err(_)) => {}
+                (Ok(None), _) | (Ok(Some(_)), Ok(None) | Err(_)) => {}
             }
         }
     }
