@@ -37,14 +37,14 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     let captured = work.progress(&name).captured;
     let stored = match work.point(target) {
         // It was durable in this cycle and is not there: capturing what sleeps would make the loss look like a point.
-        Ok(None) if captured => return fatal(Why::NoRestorePoint { target: name }),
+        Ok(None) if captured => return Outcome::Lost(Why::NoRestorePoint { target: name }),
         Ok(Some(point)) if captured && point.incomplete => {
-            return fatal(Why::RestorePointIncomplete { target: name });
+            return Outcome::Lost(Why::RestorePointIncomplete { target: name });
         }
         Ok(stored) => stored,
         Err(error) => {
             let why = error.to_string();
-            return fatal(Why::RestorePointCorrupt { target: name, why });
+            return Outcome::Lost(Why::RestorePointCorrupt { target: name, why });
         }
     };
     let look = match work.view.look(&name) {

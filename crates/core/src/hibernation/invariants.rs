@@ -277,7 +277,8 @@ impl Judge<'_> {
     fn write(&mut self, shard: &Shard) {
         let after = self.store.after(shard);
         for (executor, target) in self.store.targets() {
-            let discarded = self.seen.wishes.discard.contains(&target);
+            let wish = self.seen.wishes.discard.get(&target);
+            let discarded = wish.is_some() && wish == self.open().map(|c| &c.id);
             let before = self.store.load(&executor, &target);
             let then = after.load(&executor, &target);
             match (before, then) {

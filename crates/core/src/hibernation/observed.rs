@@ -6,7 +6,7 @@ use super::state::State;
 use super::store::Store;
 use crate::time::Time;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Is it asked to run? What it *is* while it gets there is [`Resource::settled`].
@@ -122,8 +122,9 @@ pub struct Wishes {
     pub suspend_until: Option<Time>,
     /// Try again now. Each wish has another text.
     pub retry: Option<String>,
-    /// Give up the restore points of these targets: what they name stays as it is.
-    pub discard: BTreeSet<TargetName>,
+    /// Give up the restore points of these targets: what they name stays as it is. The wish names the cycle, so that
+    /// one that is left lying around never gives up the next night's points.
+    pub discard: BTreeMap<TargetName, CycleId>,
 }
 
 /// A share of a thousand, drawn by the caller: spreads retries.

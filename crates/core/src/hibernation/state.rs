@@ -61,6 +61,8 @@ pub enum Stand {
     },
     /// Down, or usable again.
     Done,
+    /// Its restore point is missing or cannot be read: a human must repair it or give it up. The others go on.
+    Lost,
     /// It did not work.
     Failed {
         /// When it is tried again; `None`: not by itself.

@@ -8,8 +8,10 @@ use crate::schedule::Desired;
 
 /// Suspend, or stay so.
 pub(super) fn stay(view: &View<'_>, state: &State) -> Decision {
+    // A deadline that has passed says nothing about somebody who suspends without one.
+    let until = view.seen.wishes.suspend_until.filter(|until| *until > view.now);
     if state.phase == Phase::Suspended {
-        let decision = Decision::because(Why::StillSuspended).wake_at(view.seen.wishes.suspend_until);
+        let decision = Decision::because(Why::StillSuspended).wake_at(until);
         let shown = state.suspended_at.map(|p| p.to_string());
         return if view.seen.suspended_at_phase == shown {
             decision
@@ -22,7 +24,7 @@ pub(super) fn stay(view: &View<'_>, state: &State) -> Decision {
     Decision::because(Why::Suspend { phase: state.phase })
         .then(Step::WriteState(Box::new(next)))
         .then(Step::SetSuspendedAt(Some(state.phase)))
-        .wake_at(view.seen.wishes.suspend_until)
+        .wake_at(until)
 }
 
 /// One write takes it to where it belongs now: a crash before it changes nothing, a crash after it loses nothing.

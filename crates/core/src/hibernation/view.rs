@@ -82,9 +82,10 @@ pub(super) fn blocked(cycle: &Cycle) -> BTreeSet<TargetName> {
     }
 }
 
+/// What is not as it should be.
 pub(super) fn failed(cycle: &Cycle) -> impl Iterator<Item = (&TargetName, &Progress)> {
     let all = cycle.targets.iter();
-    all.filter(|(_, p)| matches!(p.stand, Stand::Failed { .. }))
+    all.filter(|(_, p)| matches!(p.stand, Stand::Failed { .. } | Stand::Lost))
 }
 
 pub(super) fn running(cycle: &Cycle) -> BTreeSet<TargetName> {

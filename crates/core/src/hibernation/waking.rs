@@ -49,14 +49,13 @@ fn acknowledge(work: &mut Work<'_>, target: &Target, mut point: Point, look: &Lo
 
 fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     let name = target.name.clone();
-    let fatal = |why| Outcome::Failed { why, permanent: true };
     let captured = work.progress(&name).captured;
     let point = match work.point(target) {
         Err(error) => {
             let why = error.to_string();
-            return fatal(Why::RestorePointCorrupt { target: name, why });
+            return Outcome::Lost(Why::RestorePointCorrupt { target: name, why });
         }
-        Ok(None) if captured => return fatal(Why::NoRestorePoint { target: name }),
+        Ok(None) if captured => return Outcome::Lost(Why::NoRestorePoint { target: name }),
         Ok(None) => {
             work.say(Why::NothingCaptured { target: name });
             return Outcome::Done;
@@ -86,7 +85,7 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         return Outcome::GoesOn;
     }
     if point.incomplete && captured {
-        return fatal(Why::RestorePointIncomplete { target: name });
+        return Outcome::Lost(Why::RestorePointIncomplete { target: name });
     }
     usable(work, target, &point, look)
 }

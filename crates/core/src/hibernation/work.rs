@@ -21,6 +21,8 @@ pub(super) enum Outcome {
     GoesOn,
     /// It is there.
     Done,
+    /// Its restore point is missing or cannot be read.
+    Lost(Why),
     /// It failed; a permanent failure is not tried again.
     Failed {
         /// What went wrong.
@@ -113,12 +115,14 @@ impl<'a> Work<'a> {
     /// Restore points that a human gave up.
     fn discard(&mut self) {
         for target in self.cycle.intent.targets.clone() {
-            if !self.view.seen.wishes.discard.contains(&target.name) {
+            let wish = self.view.seen.wishes.discard.get(&target.name);
+            if wish != Some(&self.cycle.id) || self.cycle.operation != Operation::WakeUp {
                 continue;
             }
             let changed = match self.point(&target) {
                 Ok(Some(mut point)) if point.is_open() || point.incomplete => {
                     point.entries.values_mut().for_each(|e| e.consumed = true);
+                    point.incomplete = false;
                     Some(point)
                 }
                 Ok(Some(_)) => None,
@@ -183,14 +187,15 @@ impl<'a> Work<'a> {
         let wish = self.view.seen.wishes.retry.clone();
         let granted = wish.filter(|w| self.state.retried.as_ref() != Some(w));
         let now = self.view.now;
-        for progress in self.cycle.targets.values_mut() {
-            let Stand::Failed { retry_at } = progress.stand else {
-                continue;
-            };
-            if granted.is_some() {
-                *progress = progress.again();
-            } else if retry_at.is_some_and(|at| at <= now) {
-                progress.stand = Stand::Pending;
+        let readable: BTreeSet<TargetName> = self.readable();
+        for (name, progress) in &mut self.cycle.targets {
+            match progress.stand {
+                Stand::Failed { .. } if granted.is_some() => *progress = progress.again(),
+                Stand::Failed { retry_at: Some(at) } if at <= now => progress.stand = Stand::Pending,
+                // Somebody repaired it.
+                Stand::Lost if readable.contains(name) => *progress = progress.again(),
+                Stand::Pending | Stand::Running { .. } | Stand::Done | Stand::Lost | Stand::Failed { .. } => {
+                }
             }
         }
         if granted.is_some() {
@@ -199,16 +204,26 @@ impl<'a> Work<'a> {
         granted
     }
 
+    /// Targets whose restore point is there and whole.
+    fn readable(&self) -> BTreeSet<TargetName> {
+        let targets = self.cycle.intent.targets.iter();
+        let whole = targets.filter(|t| matches!(self.point(t), Ok(Some(point)) if !point.incomplete));
+        whole.map(|t| t.name.clone()).collect()
+    }
+
     /// Is it its turn?
     fn may_work(&mut self, order: &Order, target: &Target) -> bool {
         let name = &target.name;
         match self.progress(name).stand {
             Stand::Running { .. } => return true,
-            Stand::Done | Stand::Failed { .. } => return false,
+            Stand::Done | Stand::Lost | Stand::Failed { .. } => return false,
             Stand::Pending => {}
         }
         let done = |cycle: &Cycle, other: &TargetName| {
-            cycle.targets.get(other).is_some_and(|p| p.stand == Stand::Done)
+            cycle
+                .targets
+                .get(other)
+                .is_some_and(|p| matches!(p.stand, Stand::Done | Stand::Lost))
         };
         let awaited = order
             .waits_for(name)
@@ -223,7 +238,8 @@ impl<'a> Work<'a> {
             return false;
         }
         let strict = self.cycle.intent.behaviour.mode == Mode::Strict;
-        if strict && failed(&self.cycle).next().is_some() {
+        let broken = failed(&self.cycle).any(|(_, p)| p.stand != Stand::Lost);
+        if strict && broken {
             let target = name.clone();
             self.say(Why::HeldBack { target });
             return false;
@@ -261,6 +277,12 @@ impl<'a> Work<'a> {
                 let progress = self.progress(&name);
                 progress.stand = Stand::Done;
                 progress.message = None;
+            }
+            Outcome::Lost(why) => {
+                let progress = self.progress(&name);
+                progress.stand = Stand::Lost;
+                progress.message = Some(why.to_string());
+                self.say(why);
             }
             Outcome::Failed { why, permanent } => {
                 let progress = self.progress(&name);
@@ -341,12 +363,13 @@ impl<'a> Work<'a> {
         let (operation, id) = (self.cycle.operation, self.cycle.id);
         let blocked = blocked(&self.cycle);
         let over = |name: &TargetName, p: &Progress| match p.stand {
-            Stand::Done | Stand::Failed { retry_at: None } => true,
+            Stand::Done | Stand::Lost | Stand::Failed { retry_at: None } => true,
             Stand::Pending => blocked.contains(name),
             Stand::Running { .. } | Stand::Failed { retry_at: Some(_) } => false,
         };
         let all_over = self.cycle.targets.iter().all(|(n, p)| over(n, p));
         let failures: Vec<String> = failed(&self.cycle).map(|(n, _)| n.to_string()).collect();
+        let broken = failed(&self.cycle).any(|(_, p)| p.stand != Stand::Lost);
         let strict = self.cycle.intent.behaviour.mode == Mode::Strict;
         match operation {
             Operation::Shutdown if all_over && failures.is_empty() => {
@@ -362,7 +385,9 @@ impl<'a> Work<'a> {
                 self.say(Why::AllRestored { cycle: id });
                 (Phase::Active, true)
             }
-            _ if !failures.is_empty() && (all_over || (strict && running(&self.cycle).is_empty())) => {
+            _ if !failures.is_empty()
+                && (all_over || (broken && strict && running(&self.cycle).is_empty())) =>
+            {
                 (Phase::Error, false)
             }
             // Nothing runs and only retries are awaited: that is an error for people, too.

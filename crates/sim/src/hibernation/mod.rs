@@ -47,6 +47,8 @@ pub struct Report {
 const TROUBLE: Duration = Duration::from_hours(72);
 /// How long it may take after that: a night that was missed, and the day after.
 const HEALING: Duration = Duration::from_hours(72);
+/// More moves than any plan needs: somebody turns in circles.
+const RESTLESS: u64 = 30_000;
 /// 2026-10-22 12:00 UTC: the clocks change three days later in Europe.
 const BEGIN: Time = Time(1_792_670_400_000);
 
@@ -218,6 +220,9 @@ impl Simulation {
             return self.at(until, Event::Operator(index));
         }
         self.moves += 1;
+        if self.moves > RESTLESS {
+            return self.world.violate("an operator never rests".to_owned());
+        }
         let moved = operator.go(&mut self.world, &self.weather, &mut self.chance);
         let busy = operator.is_busy();
         let wake = operator.wake;

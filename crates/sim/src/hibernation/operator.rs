@@ -4,6 +4,7 @@ use super::world::{World, refused};
 use crate::memgraph::simulate::Chance;
 use mainstay_core::hibernation::invariants::check;
 use mainstay_core::hibernation::observed::{Answer, Jitter, Observed, Severity};
+use mainstay_core::hibernation::state::Phase;
 use mainstay_core::hibernation::step::Step;
 use mainstay_core::hibernation::{Turn, decide};
 use mainstay_core::time::Time;
@@ -132,10 +133,17 @@ impl Operator {
         let violations = check(&object.plan, &stored, &seen, &decision, now);
         self.version = object.version;
         let asked = decision.wake.unwrap_or(now + Duration::from_mins(30));
-        let wait = asked
-            .since(now)
-            .max(Duration::from_secs(1))
-            .min(Duration::from_mins(30));
+        // A look each minute for the whole night would be most of what is simulated; who interferes wakes the operator.
+        let asleep = object
+            .state
+            .as_ref()
+            .is_some_and(|s| s.phase == Phase::Hibernated);
+        let least = if asleep {
+            Duration::from_mins(20)
+        } else {
+            Duration::from_secs(1)
+        };
+        let wait = asked.since(now).max(least).min(Duration::from_mins(30));
         self.wake = world.now
             + if decision.steps.is_empty() {
                 wait
