@@ -20,11 +20,17 @@ fn whatever_fails_in_between_everything_is_back_as_recorded() {
     let (mut cycles, mut faults) = (0, 0);
     for seed in 0..400 {
         let report = run(seed, false);
-        assert_eq!(report.violation, None, "sim replay --world hibernation --seed {seed}");
+        assert_eq!(
+            report.violation, None,
+            "sim replay --world hibernation --seed {seed}"
+        );
         cycles += report.cycles;
         faults += report.faults;
     }
-    assert!(cycles > 600 && faults > 5_000, "{cycles} cycles, {faults} faults: hardly a test");
+    assert!(
+        cycles > 600 && faults > 5_000,
+        "{cycles} cycles, {faults} faults: hardly a test"
+    );
 }
 
 #[test]

@@ -124,6 +124,7 @@ fn stop(view: &View<'_>, cycle: &Cycle, target: &Target, resource: &ResourceId) 
     let look = view.look(&target.name).and_then(|l| l.as_ref().ok());
     Step::Stop(Box::new(Aim {
         cycle: cycle.id,
+        leg: cycle.leg,
         target: target.name.clone(),
         executor: target.executor.clone(),
         parameters: target.parameters.clone(),

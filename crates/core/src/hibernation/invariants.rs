@@ -155,7 +155,7 @@ impl Judge<'_> {
     /// A call belongs to the cycle, the operation and the targets that are durable.
     fn belongs(&mut self, aim: &Aim, operation: Operation) {
         let read = self.read.state.as_ref().and_then(|s| s.open.as_ref());
-        let durable = read.is_some_and(|c| c.id == aim.cycle && c.operation == operation);
+        let durable = read.is_some_and(|c| c.id == aim.cycle && c.leg == aim.leg && c.operation == operation);
         let still = self
             .open()
             .is_some_and(|c| c.operation == operation && c.intent.target(&aim.target).is_some());
@@ -332,14 +332,14 @@ impl Judge<'_> {
     }
 
     fn consumed(&mut self, target: &TargetName, id: &ResourceId, entry: &Entry) {
-        let cycle = self.open().map(|c| (c.id, c.operation));
-        let waking = matches!(cycle, Some((_, Operation::WakeUp)));
+        let cycle = self.open().map(|c| (c.id, c.leg, c.operation));
+        let waking = matches!(cycle, Some((_, _, Operation::WakeUp)));
         let look = self.seen.targets.get(target).and_then(|l| l.as_ref().ok());
         let gone = look
             .and_then(|l| l.get(id))
             .is_some_and(|r| r.power == Power::Gone);
         let told = |a: &Answer| {
-            cycle.is_some_and(|(c, _)| c == a.cycle)
+            cycle.is_some_and(|(id, leg, _)| id == a.cycle && leg == a.leg)
                 && a.target == *target
                 && a.resource == *id
                 && a.call == Call::Start

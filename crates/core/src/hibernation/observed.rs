@@ -2,7 +2,7 @@
 //! executor understands, and is up or down, settled or not. A new executor needs nothing here.
 
 use super::ids::{CycleId, PlanName, ResourceId, TargetName, Version};
-use super::state::State;
+use super::state::{Cycle, State};
 use super::store::Store;
 use crate::time::Time;
 use serde_json::Value;
@@ -103,6 +103,8 @@ pub enum Call {
 pub struct Answer {
     /// In which cycle.
     pub cycle: CycleId,
+    /// In which leg of it.
+    pub leg: u32,
     /// Of which target.
     pub target: TargetName,
     /// Which resource.
@@ -172,18 +174,20 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// What came of the calls for one resource: the last answer counts.
+    /// What came of the calls of this leg for one resource: the last answer counts.
     pub fn answer(
         &self,
-        cycle: CycleId,
+        cycle: &Cycle,
         target: &TargetName,
         resource: &ResourceId,
         call: Call,
     ) -> Option<&Answer> {
-        self.answers
+        let mut latest = self
+            .answers
             .iter()
             .rev()
-            .find(|a| a.cycle == cycle && a.target == *target && a.resource == *resource && a.call == call)
+            .filter(|a| a.cycle == cycle.id && a.leg == cycle.leg);
+        latest.find(|a| a.target == *target && a.resource == *resource && a.call == call)
     }
 
     /// Is the plan suspended now?

@@ -117,6 +117,8 @@ pub struct Cycle {
     pub id: CycleId,
     /// Which way it is going.
     pub operation: Operation,
+    /// How often it has turned round. An answer to a call of an earlier leg means nothing any more.
+    pub leg: u32,
     /// What it is about, as it was when the cycle began.
     pub intent: Intent,
     /// How far every target is.
@@ -136,6 +138,7 @@ impl Cycle {
         Self {
             id,
             operation: Operation::Shutdown,
+            leg: 0,
             intent,
             targets,
             began: now,
@@ -147,6 +150,7 @@ impl Cycle {
     pub fn turned(&self, operation: Operation) -> Self {
         Self {
             operation,
+            leg: self.leg.saturating_add(1),
             targets: self
                 .targets
                 .iter()

@@ -26,6 +26,8 @@ pub enum Purpose {
 pub struct Aim {
     /// In which cycle.
     pub cycle: CycleId,
+    /// In which leg of it.
+    pub leg: u32,
     /// Of which target.
     pub target: TargetName,
     /// By which executor.

@@ -33,10 +33,8 @@ pub(super) fn resume(view: &View<'_>, state: &State, desired: Desired) -> Decisi
     let (why, mut next) = match (&state.open, desired) {
         (None, _) => (Why::Resumed, state.in_phase(Phase::Active, view.now)),
         (Some(cycle), Desired::Awake) => {
-            let next = match cycle.operation {
-                Operation::WakeUp => state.clone(),
-                Operation::Shutdown => state.with(cycle.turned(Operation::WakeUp)),
-            };
+            // What had failed is tried anew: whoever resumes has repaired something.
+            let next = state.with(cycle.turned(Operation::WakeUp));
             (
                 Why::ForcedWakeUp { phase: was },
                 next.in_phase(Phase::WakingUp, view.now),
@@ -46,10 +44,7 @@ pub(super) fn resume(view: &View<'_>, state: &State, desired: Desired) -> Decisi
             (Why::ResumeAsleep, state.in_phase(Phase::Hibernated, view.now))
         }
         (Some(cycle), Desired::Asleep) => {
-            let next = match cycle.operation {
-                Operation::Shutdown => state.clone(),
-                Operation::WakeUp => state.with(cycle.turned(Operation::Shutdown)),
-            };
+            let next = state.with(cycle.turned(Operation::Shutdown));
             (Why::ResumeShutdown, next.in_phase(Phase::Hibernating, view.now))
         }
     };

@@ -41,6 +41,7 @@ impl Turn {
         };
         let Aim {
             cycle,
+            leg,
             target,
             executor: _,
             parameters: _,
@@ -49,6 +50,7 @@ impl Turn {
         } = *aim;
         self.answers.push(Answer {
             cycle,
+            leg,
             target,
             resource,
             call,

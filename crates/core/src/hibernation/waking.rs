@@ -27,10 +27,7 @@ pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
 fn acknowledge(work: &mut Work<'_>, target: &Target, mut point: Point, look: &Look) {
     let mut count = 0;
     for (id, entry) in point.entries.iter_mut().filter(|(_, e)| !e.consumed && e.live) {
-        let answer = work
-            .view
-            .seen
-            .answer(work.cycle.id, &target.name, id, Call::Start);
+        let answer = work.view.seen.answer(&work.cycle, &target.name, id, Call::Start);
         let up = look.get(id).is_some_and(|r| r.power == Power::Up) || *id == ResourceId::whole();
         if up && answer.is_some_and(|a| a.outcome.is_ok()) {
             entry.consumed = true;

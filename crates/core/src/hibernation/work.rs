@@ -100,6 +100,7 @@ impl<'a> Work<'a> {
         let look = self.view.look(&target.name).and_then(|l| l.as_ref().ok());
         let aim = Box::new(Aim {
             cycle: self.cycle.id,
+            leg: self.cycle.leg,
             target: target.name.clone(),
             executor: target.executor.clone(),
             parameters: target.parameters.clone(),
@@ -152,13 +153,13 @@ impl<'a> Work<'a> {
             Operation::Shutdown => Call::Stop,
             Operation::WakeUp => Call::Start,
         };
-        let cycle = self.cycle.id;
+        let (cycle, leg) = (self.cycle.id, self.cycle.leg);
         for answer in self
             .view
             .seen
             .answers
             .iter()
-            .filter(|a| a.call == call && a.cycle == cycle)
+            .filter(|a| a.call == call && a.cycle == cycle && a.leg == leg)
         {
             let Err(refusal) = &answer.outcome else { continue };
             if refusal.severity == Severity::Changed {

@@ -261,6 +261,7 @@ fn s61_a_target_that_an_exception_disables_does_not_keep_the_cycle_open() {
 #[test]
 fn the_schedule_flips_in_the_middle_and_the_desired_state_wins() {
     let mut bed = two();
+    bed.plan.intent.strategy = Strategy::Parallel { max: None };
     bed.settle();
     bed.broken.insert(id("b"), Severity::Permanent);
     bed.night();

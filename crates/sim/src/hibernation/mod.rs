@@ -342,6 +342,8 @@ impl Simulation {
             object.plan.suspend = false;
             object.wishes.suspend = false;
             object.wishes.suspend_until = None;
+            // Whoever repaired what was pointless to try again says so, as the reason asks them to.
+            object.wishes.retry = Some("repaired".to_owned());
             object.version += 1;
         }
         self.note("* the faults stop");
