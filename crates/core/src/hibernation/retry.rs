@@ -44,11 +44,11 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_half_an_hour_and_jitter_adds_a_fifth_at_most() {
-        let minutes = |attempts, jitter| back_off(attempts, Jitter::per_mille(jitter)).as_secs_f64() / 60.0;
-        let plain: Vec<_> = (1..=7).map(|a| minutes(a, 0)).collect();
-        assert_eq!(plain, [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
-        assert_eq!((minutes(1, 1000), minutes(1, 5000)), (1.2, 1.2));
-        assert_eq!(minutes(u8::MAX, 500), 33.0);
+        let seconds = |attempts, jitter| back_off(attempts, Jitter::per_mille(jitter)).as_secs();
+        let plain: Vec<_> = (1..=7).map(|a| seconds(a, 0) / 60).collect();
+        assert_eq!(plain, [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!((seconds(1, 1000), seconds(1, 5000)), (72, 72));
+        assert_eq!(seconds(u8::MAX, 500), 33 * 60);
     }
 
     #[test]
