@@ -6,6 +6,8 @@
 //!
 //! Read [`memgraph`] first; its `decide` is the heart of the product.
 
+pub mod hibernation;
 pub mod lease;
 pub mod memgraph;
+pub mod schedule;
 pub mod time;

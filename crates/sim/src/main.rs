@@ -4,7 +4,7 @@ mod command;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
-use command::{explore, run, scenario};
+use command::{explore, hibernation, run, scenario};
 use mainstay_core::memgraph::Rule;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
@@ -23,6 +23,8 @@ struct Arguments {
 enum World {
     /// A Memgraph cluster: MAIN, SYNC, ASYNC, gateways, operators.
     Memgraph,
+    /// A hibernation plan: restore points, resources, operators, people.
+    Hibernation,
 }
 
 #[derive(Subcommand)]
@@ -151,8 +153,14 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
             };
             explore::run(&request, out)
         }
+        Command::Explore {
+            world: World::Hibernation,
+            ..
+        } => anyhow::bail!(
+            "the world of hibernation is simulated, not searched: `sim run --world hibernation`"
+        ),
         Command::Run {
-            world: World::Memgraph,
+            world,
             seeds,
             seed,
             jobs,
@@ -162,20 +170,43 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
             let end = seed
                 .checked_add(seeds)
                 .context("there is no such seed: --seed plus --seeds is too large")?;
-            let request = run::Request {
-                seeds: seed..end,
-                jobs,
-                without,
-                json,
-            };
-            run::run(&request, out)
+            let seeds = seed..end;
+            match world {
+                World::Memgraph => {
+                    let request = run::Request {
+                        seeds,
+                        jobs,
+                        without,
+                        json,
+                    };
+                    run::run(&request, out)
+                }
+                World::Hibernation => {
+                    no_switches(&without)?;
+                    hibernation::run(&hibernation::Request { seeds, jobs, json }, out)
+                }
+            }
         }
         Command::Replay {
-            world: World::Memgraph,
+            world,
             seed,
             without,
             json,
-        } => run::replay(seed, &without, json, out),
+        } => match world {
+            World::Memgraph => run::replay(seed, &without, json, out),
+            World::Hibernation => {
+                no_switches(&without)?;
+                hibernation::replay(seed, json, out)
+            }
+        },
         Command::Scenario { files } => scenario::run(&files, out),
     }
+}
+
+fn no_switches(without: &[Rule]) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        without.is_empty(),
+        "rules can only be switched off in the world of Memgraph"
+    );
+    Ok(())
 }

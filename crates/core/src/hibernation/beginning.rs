@@ -1,0 +1,85 @@
+//! A plan that remembers nothing, or less than its restore points say.
+
+use super::ids::TargetName;
+use super::plan::{Behaviour, DEFAULT_GATE, Drift, Intent, Strategy, Target};
+use super::reason::Why;
+use super::state::{Cycle, Operation, Phase, Progress, Stand, State};
+use super::step::{Decision, Step};
+use super::view::View;
+use serde_json::Value;
+
+/// Nothing is remembered: the plan is new, or was made again. Points that were never used are taken over.
+pub(super) fn first(view: &View<'_>) -> Decision {
+    for point in view.store().points() {
+        if view.is_open(&point).is_none() {
+            return Decision::because(Why::WaitForLook { target: point.target });
+        }
+    }
+    let state = State::first(view.store().newest_cycle(), view.now);
+    if let Some(decision) = adopt(view, &state) {
+        return decision;
+    }
+    Decision::because(Why::FirstSeen)
+        .then(Step::WriteState(Box::new(state)))
+        .wake_at(view.now)
+}
+
+/// No cycle is open, and yet something has to be brought back: the cycle is open after all.
+pub(super) fn adopt(view: &View<'_>, state: &State) -> Option<Decision> {
+    // What an older version wrote counts only for a plan that knows nothing better: it was never marked as used.
+    let known = view.stored.state.is_some();
+    let open: Vec<_> = view
+        .store()
+        .points()
+        .filter(|p| !(known && p.is_old()) && view.is_open(p) == Some(true))
+        .collect();
+    if open.is_empty() {
+        return None;
+    }
+    let mut intent = view.plan.intent.clone();
+    for point in &open {
+        if intent
+            .target(&point.target)
+            .is_none_or(|t| t.executor != point.executor)
+        {
+            intent = with_stranger(intent, &point.target, &point.executor);
+        }
+    }
+    let id = state.cycle.max(view.store().newest_cycle());
+    let mut cycle = Cycle::begin(id, intent, view.now);
+    for (name, progress) in &mut cycle.targets {
+        let captured = open.iter().any(|p| p.target == *name);
+        *progress = Progress {
+            stand: Stand::Done,
+            captured,
+            ..Progress::fresh()
+        };
+    }
+    cycle.operation = Operation::Shutdown;
+    let next = state.with(cycle).in_phase(Phase::Hibernated, view.now);
+    let decision = Decision::because(Why::Adopted { cycle: id });
+    Some(decision.then(Step::WriteState(Box::new(next))).wake_at(view.now))
+}
+
+/// A target that the plan does not name any more; its executor is in the key of its point. One that changed its
+/// executor is woken by the one that stopped it.
+fn with_stranger(intent: Intent, name: &TargetName, executor: &super::ids::ExecutorName) -> Intent {
+    let mut targets = intent.targets;
+    targets.retain(|t| t.name != *name);
+    targets.push(Target {
+        name: name.clone(),
+        executor: executor.clone(),
+        parameters: Value::Null,
+        ready_within: DEFAULT_GATE,
+        drift: Drift::Ignore,
+    });
+    Intent {
+        targets,
+        // A strategy may not place a stranger; all at once places everybody.
+        strategy: Strategy::Parallel { max: None },
+        behaviour: Behaviour {
+            mode: super::plan::Mode::BestEffort,
+            ..intent.behaviour
+        },
+    }
+}

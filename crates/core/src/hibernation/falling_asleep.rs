@@ -1,0 +1,185 @@
+//! Going down: capture, make it durable, and only then stop.
+
+use super::ids::{CycleId, ResourceId};
+use super::observed::{Look, Power, Skip};
+use super::plan::Target;
+use super::point::Point;
+use super::reason::Why;
+use super::save::Capture;
+use super::state::{Cycle, State};
+use super::step::{Decision, Step};
+use super::view::View;
+use super::work::{Outcome, Work};
+use std::collections::BTreeMap;
+
+/// The cycle is durable before anything is done in it.
+pub(super) fn begin(view: &View<'_>, state: &State, why: String) -> Decision {
+    let intent = view.plan.intent_at(view.now);
+    if intent.targets.is_empty() {
+        return Decision::because(Why::NothingToDo);
+    }
+    let id = CycleId(state.cycle.max(view.store().newest_cycle()).0 + 1);
+    let cycle = Cycle::begin(id, intent, view.now);
+    let phase = cycle.operation.phase();
+    let next = state.with(cycle).in_phase(phase, view.now);
+    Decision::because(Why::FallAsleep { cycle: id, why })
+        .then(Step::WriteState(Box::new(next)))
+        .wake_at(view.now)
+}
+
+/// The shutdown goes on.
+pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
+    Work::new(*view, state, cycle).run(one)
+}
+
+fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
+    let name = target.name.clone();
+    let captured = work.progress(&name).captured;
+    let stored = match work.point(target) {
+        // It was durable in this cycle and is not there: capturing what sleeps would make the loss look like a point.
+        Ok(None) if captured => return Outcome::Lost(Why::NoRestorePoint { target: name }),
+        Ok(Some(point)) if captured && point.incomplete => {
+            return Outcome::Lost(Why::RestorePointIncomplete { target: name });
+        }
+        Ok(stored) => stored,
+        Err(error) => {
+            let why = error.to_string();
+            return Outcome::Lost(Why::RestorePointCorrupt { target: name, why });
+        }
+    };
+    let look = match work.view.look(&name) {
+        None => {
+            work.say(Why::NotLooked { target: name });
+            return Outcome::GoesOn;
+        }
+        Some(Err(refusal)) => {
+            let why = refusal.message.clone();
+            return Outcome::Failed {
+                why: Why::LookFailed { target: name, why },
+                permanent: refusal.is_permanent(),
+            };
+        }
+        Some(Ok(look)) => look,
+    };
+    let point = match capture(work, target, stored, look) {
+        Ok(point) => point,
+        Err(failure) => return failure,
+    };
+    work.progress(&name).captured = true;
+    stop(work, target, &point, look)
+}
+
+fn fatal(why: Why) -> Outcome {
+    Outcome::Failed { why, permanent: true }
+}
+
+/// The point with everything that is seen now. The outcome is an error if it cannot be kept.
+fn capture(
+    work: &mut Work<'_>,
+    target: &Target,
+    stored: Option<Point>,
+    look: &Look,
+) -> Result<Point, Outcome> {
+    let name = target.name.clone();
+    let mut known = stored.unwrap_or_else(|| Point::empty(target.executor.clone(), name.clone()));
+    let captures = captures(look);
+    if known.is_old() && !work.progress(&name).captured && captures.values().any(|c| c.live) {
+        // Its form does not say so, but something of it runs and no cycle is about it: it was used.
+        known.entries.values_mut().for_each(|e| e.consumed = true);
+    }
+    let (next, tally) = known.save_or_preserve(work.cycle.id, &work.view.stamp(), &captures);
+    let next = Point {
+        incomplete: false,
+        ..next
+    };
+    if next == known {
+        return Ok(known);
+    }
+    let store = work.store.put(next.clone()).map_err(|error| {
+        let (target, why) = (name.clone(), error.to_string());
+        fatal(Why::PointTooLarge { target, why })
+    })?;
+    // Consumed entries of an earlier night are dropped on the way; that is no news.
+    if store != work.store {
+        work.say(if captures.is_empty() && !next.is_open() {
+            Why::NothingSelected { target: name }
+        } else {
+            Why::Captured {
+                target: name,
+                saved: tally.saved,
+                upgraded: tally.upgraded,
+                preserved: tally.preserved,
+            }
+        });
+    }
+    work.store = store;
+    Ok(next)
+}
+
+/// What can be captured: what is selected and not left alone.
+pub(super) fn captures(look: &Look) -> BTreeMap<ResourceId, Capture> {
+    let mine = look.iter().filter(|(_, r)| r.selected && r.skip.is_none());
+    mine.filter_map(|(id, r)| {
+        let live = match r.power {
+            Power::Up => true,
+            Power::Down => false,
+            Power::Gone => return None,
+        };
+        let state = r.state.clone();
+        Some((id.clone(), Capture { state, live }))
+    })
+    .collect()
+}
+
+fn stop(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> Outcome {
+    let name = &target.name;
+    for (id, resource) in look.iter().filter(|(_, r)| r.selected) {
+        let Some(skip) = &resource.skip else { continue };
+        let (target, resource, why) = (name.clone(), id.clone(), skip.to_string());
+        work.say(match skip {
+            Skip::ClaimedBy(_) => Why::Conflict {
+                target,
+                resource,
+                why,
+            },
+            Skip::Protected | Skip::Other(_) => Why::Skipped {
+                target,
+                resource,
+                why,
+            },
+        });
+    }
+    let mine: Vec<_> = point
+        .entries
+        .iter()
+        .filter(|(_, e)| e.live && !e.consumed)
+        .filter_map(|(id, _)| look.get(id).map(|r| (id, r)))
+        .filter(|(_, r)| r.skip.is_none())
+        .collect();
+    let up: Vec<_> = mine.iter().filter(|(_, r)| r.power == Power::Up).collect();
+    let unsettled = mine
+        .iter()
+        .filter(|(_, r)| r.power == Power::Down && !r.settled)
+        .count();
+    let target_name = name.clone();
+    if !up.is_empty() {
+        for (id, _) in &up {
+            work.call(target, id, None);
+        }
+        let count = up.len();
+        work.say(Why::Stopping {
+            target: target_name,
+            count,
+        });
+        return Outcome::GoesOn;
+    }
+    if unsettled > 0 {
+        work.say(Why::WaitUntilDown {
+            target: target_name,
+            count: unsettled,
+        });
+        return Outcome::GoesOn;
+    }
+    work.say(Why::Down { target: target_name });
+    Outcome::Done
+}

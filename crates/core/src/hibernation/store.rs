@@ -1,0 +1,260 @@
+//! The restore points of a plan in their ConfigMaps, and the restore manager's operations on them.
+//!
+//! The first ConfigMap is `hibernator-restore-{plan}`. What does not fit goes into `hibernator-restore-{plan}.2` and so
+//! on, under the same key. Nothing here writes: every operation gives the store as it should be, and
+//! [`Store::changed_from`] the ConfigMaps that have to be written for it.
+
+use super::ids::{CycleId, DOMAIN, ExecutorName, PlanName, TargetName, Version};
+use super::point::{Part, Point, PointError, read, render};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much of a ConfigMap is used. Kubernetes allows 1 MiB in all; names, annotations and flags need the rest.
+pub const BUDGET: usize = 900 * 1024;
+/// How many ConfigMaps a plan may have.
+pub const MOST_SHARDS: u16 = 32;
+/// The ConfigMap that people look at, and the one with the marks.
+const FIRST: u16 = 1;
+/// What an entry needs besides its id, twice, and its state.
+const FLAGS: usize = 48;
+/// What a document needs besides its entries.
+const FRAME: usize = 512;
+
+/// One ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its number, from 1.
+    pub number: u16,
+    /// The version that was read; `None`: it does not exist, and a write must create it.
+    pub version: Option<Version>,
+    /// Documents by key.
+    pub data: BTreeMap<String, String>,
+    /// Marks and what else is there.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Shard {
+    fn new(number: u16) -> Self {
+        Self {
+            number,
+            version: None,
+            data: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.data.iter().map(|(k, v)| k.len() + v.len()).sum()
+    }
+}
+
+/// All ConfigMaps of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    plan: PlanName,
+    shards: BTreeMap<u16, Shard>,
+}
+
+impl Store {
+    /// Of this plan; `shards` are the ConfigMaps that exist.
+    pub fn new(plan: PlanName, shards: Vec<Shard>) -> Self {
+        Self {
+            plan,
+            shards: shards.into_iter().map(|s| (s.number, s)).collect(),
+        }
+    }
+
+    /// The name of a ConfigMap.
+    pub fn name(plan: &PlanName, number: u16) -> String {
+        if number == FIRST {
+            format!("hibernator-restore-{plan}")
+        } else {
+            format!("hibernator-restore-{plan}.{number}")
+        }
+    }
+
+    /// The key of a target.
+    pub fn key(executor: &ExecutorName, target: &TargetName) -> String {
+        format!("{executor}_{target}.json")
+    }
+
+    /// Every ConfigMap.
+    pub fn shards(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.values()
+    }
+
+    /// The targets that have a restore point. Keys that are none of ours are passed over.
+    pub fn targets(&self) -> BTreeSet<(ExecutorName, TargetName)> {
+        let keys = self.shards.values().flat_map(|s| s.data.keys());
+        keys.filter_map(|key| {
+            let (executor, target) = key.strip_suffix(".json")?.split_once('_')?;
+            Some((
+                ExecutorName::parse(executor).ok()?,
+                TargetName::parse(target).ok()?,
+            ))
+        })
+        .collect()
+    }
+
+    /// `Exists`: is there a restore point of this target?
+    pub fn exists(&self, target: &TargetName) -> bool {
+        self.targets().iter().any(|(_, t)| t == target)
+    }
+
+    /// `HasRestoreData`: is there any restore point?
+    pub fn has_restore_data(&self) -> bool {
+        !self.targets().is_empty()
+    }
+
+    /// `Load`.
+    pub fn load(&self, executor: &ExecutorName, target: &TargetName) -> Result<Option<Point>, PointError> {
+        let key = Self::key(executor, target);
+        let mut point = Point::empty(executor.clone(), target.clone());
+        let (mut present, mut expected) = (BTreeSet::new(), BTreeSet::new());
+        for shard in self.shards.values() {
+            let Some(text) = shard.data.get(&key) else {
+                continue;
+            };
+            let Part {
+                cycle,
+                captured_at,
+                entries,
+                parts,
+            } = read(text, executor, shard.number, self.is_marked(target))?;
+            present.insert(shard.number);
+            // A part that an interrupted write left behind knows less than the newer ones.
+            if present.len() == 1 || cycle > point.cycle {
+                (point.cycle, point.captured_at, expected) = (cycle, captured_at, parts);
+            } else if cycle == point.cycle {
+                expected.extend(parts);
+            }
+            point.entries.extend(entries);
+        }
+        point.incomplete = !expected.is_subset(&present);
+        Ok((!present.is_empty()).then_some(point))
+    }
+
+    /// Every point that can be read.
+    pub fn points(&self) -> impl Iterator<Item = Point> {
+        let targets = self.targets();
+        targets
+            .into_iter()
+            .filter_map(|(executor, target)| self.load(&executor, &target).ok().flatten())
+    }
+
+    /// The newest cycle that any point speaks of.
+    pub fn newest_cycle(&self) -> CycleId {
+        self.points().filter_map(|p| p.cycle).max().unwrap_or_default()
+    }
+
+    /// The store with this point in it. The error comes before anything is stopped.
+    pub fn put(&self, mut point: Point) -> Result<Self, PointError> {
+        let key = Self::key(&point.executor, &point.target);
+        let mut next = self.clone();
+        for shard in next.shards.values_mut() {
+            shard.data.remove(&key);
+        }
+        next.place(&mut point)?;
+        let mut parts: BTreeSet<u16> = point.entries.values().filter_map(|e| e.shard).collect();
+        if parts.is_empty() {
+            parts.insert(FIRST);
+        }
+        for number in &parts {
+            let text = render(&point, *number, &parts)?;
+            let shard = next.shards.entry(*number).or_insert_with(|| Shard::new(*number));
+            shard.data.insert(key.clone(), text);
+        }
+        if point.is_open() {
+            // A mark of an older cycle says nothing about this one.
+            next.unmark(&point.target);
+        }
+        Ok(next)
+    }
+
+    /// Gives every entry that has none a ConfigMap with room.
+    fn place(&self, point: &mut Point) -> Result<(), PointError> {
+        let mut used: BTreeMap<u16, usize> = self.shards.values().map(|s| (s.number, s.size())).collect();
+        let weigh = |id: &str, state: &serde_json::Value| 2 * id.len() + state.to_string().len() + FLAGS;
+        for (id, entry) in &point.entries {
+            if let Some(shard) = entry.shard {
+                *used.entry(shard).or_default() += weigh(id.as_str(), &entry.state);
+            }
+        }
+        for (id, entry) in point.entries.iter_mut().filter(|(_, e)| e.shard.is_none()) {
+            let bytes = weigh(id.as_str(), &entry.state);
+            if bytes + FRAME > BUDGET {
+                return Err(PointError::ResourceTooLarge {
+                    resource: id.clone(),
+                    bytes,
+                    most: BUDGET - FRAME,
+                });
+            }
+            let room = |n: &u16| used.get(n).copied().unwrap_or(0) + bytes + FRAME <= BUDGET;
+            let number = (FIRST..=MOST_SHARDS)
+                .find(room)
+                .ok_or(PointError::TooLarge(MOST_SHARDS))?;
+            *used.entry(number).or_default() += bytes;
+            entry.shard = Some(number);
+        }
+        Ok(())
+    }
+
+    fn is_marked(&self, target: &TargetName) -> bool {
+        let first = self.shards.get(&FIRST);
+        first.is_some_and(|s| s.annotations.get(&target.mark()).is_some_and(|v| v == "true"))
+    }
+
+    fn unmark(&mut self, target: &TargetName) {
+        if let Some(first) = self.shards.get_mut(&FIRST) {
+            first.annotations.remove(&target.mark());
+        }
+    }
+
+    /// `MarkTargetRestored`.
+    #[must_use]
+    pub fn mark_target_restored(&self, target: &TargetName) -> Self {
+        let mut next = self.clone();
+        let first = next.shards.entry(FIRST).or_insert_with(|| Shard::new(FIRST));
+        first.annotations.insert(target.mark(), "true".to_owned());
+        next
+    }
+
+    /// `AllTargetsRestored`. Nobody is not everybody: an empty list, or no ConfigMap, is not restored.
+    pub fn all_targets_restored<'a>(&self, targets: impl IntoIterator<Item = &'a TargetName>) -> bool {
+        let mut targets = targets.into_iter().peekable();
+        targets.peek().is_some() && targets.all(|t| self.is_marked(t))
+    }
+
+    /// Is there any mark?
+    pub fn is_locked(&self) -> bool {
+        self.shards().any(|s| s.annotations.keys().any(|k| is_mark(k)))
+    }
+
+    /// `UnlockRestoreData`: the marks go, the data stays.
+    #[must_use]
+    pub fn unlock_restore_data(&self) -> Self {
+        let mut next = self.clone();
+        for shard in next.shards.values_mut() {
+            shard.annotations.retain(|key, _| !is_mark(key));
+        }
+        next
+    }
+
+    /// The ConfigMaps that differ, the one that people look at last.
+    pub fn changed_from(&self, before: &Self) -> Vec<Shard> {
+        let differs = |s: &&Shard| before.shards.get(&s.number) != Some(s);
+        self.shards.values().rev().filter(differs).cloned().collect()
+    }
+
+    /// The store after this ConfigMap was written.
+    #[must_use]
+    pub fn after(&self, shard: &Shard) -> Self {
+        let mut next = self.clone();
+        next.shards.insert(shard.number, shard.clone());
+        next
+    }
+}
+
+fn is_mark(key: &str) -> bool {
+    key.strip_prefix(DOMAIN)
+        .is_some_and(|rest| rest.starts_with("/restored-"))
+}

@@ -1,0 +1,65 @@
+//! The executor without I/O: which step is next, and what an outcome means.
+
+use super::observed::{Answer, Call, Refusal};
+use super::step::{Aim, Decision, Step};
+use std::collections::VecDeque;
+
+/// A decision being carried out: what is left of it, and what came of its calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    left: VecDeque<Step>,
+    answers: Vec<Answer>,
+}
+
+impl Turn {
+    /// From its first step.
+    pub fn new(decision: Decision) -> Self {
+        Self {
+            left: decision.steps.into(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// The step to do now.
+    pub fn step(&self) -> Option<&Step> {
+        self.left.front()
+    }
+
+    /// Takes the outcome of the current step. A call that failed is told in the next turn and the others are made; a
+    /// write that failed, or whose outcome is unknown, ends the turn: what follows rests on it.
+    pub fn on(&mut self, outcome: Result<(), Refusal>) {
+        let Some(step) = self.left.pop_front() else { return };
+        let (aim, call) = match step {
+            Step::Stop(aim) => (aim, Call::Stop),
+            Step::Start { aim, state: _ } => (aim, Call::Start),
+            _ => {
+                if outcome.is_err() {
+                    self.left.clear();
+                }
+                return;
+            }
+        };
+        let Aim {
+            cycle,
+            leg,
+            target,
+            executor: _,
+            parameters: _,
+            resource,
+            version: _,
+        } = *aim;
+        self.answers.push(Answer {
+            cycle,
+            leg,
+            target,
+            resource,
+            call,
+            outcome,
+        });
+    }
+
+    /// What came of its calls, for the next turn.
+    pub fn answers(self) -> Vec<Answer> {
+        self.answers
+    }
+}

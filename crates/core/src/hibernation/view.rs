@@ -1,0 +1,96 @@
+//! The questions every decision asks.
+
+use super::ids::TargetName;
+use super::observed::{Look, Observed, Refusal, Stored};
+use super::plan::HibernatePlan;
+use super::point::Point;
+use super::state::{Cycle, Progress, Stand};
+use super::store::Store;
+use crate::time::Time;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How often things are looked at while they go up or down.
+pub(super) const LOOK: Duration = Duration::from_secs(10);
+/// How often sleeping things are looked at.
+pub(super) const DRIFT_LOOK: Duration = Duration::from_mins(1);
+
+/// What a turn was given.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) plan: &'a HibernatePlan,
+    pub(super) stored: &'a Stored,
+    pub(super) seen: &'a Observed,
+    pub(super) now: Time,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn store(&self) -> &'a Store {
+        &self.stored.store
+    }
+
+    pub(super) fn suspended(&self) -> bool {
+        self.seen.suspended(self.plan.suspend, self.now)
+    }
+
+    pub(super) fn look(&self, target: &TargetName) -> Option<&'a Result<Look, Refusal>> {
+        self.seen.targets.get(target)
+    }
+
+    /// The time for people.
+    pub(super) fn stamp(&self) -> String {
+        crate::schedule::rfc3339(self.now)
+    }
+
+    /// Was this point never used? One that was written before there were cycles does not say: it was not if nothing
+    /// that its target selects runs. `None`: that was not looked at yet.
+    pub(super) fn is_open(&self, point: &Point) -> Option<bool> {
+        if !point.is_old() {
+            return Some(point.is_open());
+        }
+        if !point.is_open() {
+            return Some(false);
+        }
+        let look = self.look(&point.target)?.as_ref().ok()?;
+        let up = look
+            .values()
+            .any(|r| r.selected && r.power == super::observed::Power::Up);
+        Some(!up)
+    }
+}
+
+/// Targets that wait for a failed one that is not tried again, however far away.
+pub(super) fn blocked(cycle: &Cycle) -> BTreeSet<TargetName> {
+    let order = super::order::Order::for_operation(&cycle.intent, cycle.operation);
+    let dead = |name: &TargetName| {
+        let progress = cycle.targets.get(name);
+        progress.is_some_and(|p| p.stand == Stand::Failed { retry_at: None })
+    };
+    let mut blocked: BTreeSet<TargetName> = BTreeSet::new();
+    loop {
+        let next = order.listed().iter().find(|name| {
+            let waits = cycle
+                .targets
+                .get(*name)
+                .is_some_and(|p| p.stand == Stand::Pending);
+            waits && !blocked.contains(*name) && order.waits_for(name).any(|w| dead(w) || blocked.contains(w))
+        });
+        match next {
+            Some(name) => blocked.insert(name.clone()),
+            None => return blocked,
+        };
+    }
+}
+
+/// What is not as it should be.
+pub(super) fn failed(cycle: &Cycle) -> impl Iterator<Item = (&TargetName, &Progress)> {
+    let all = cycle.targets.iter();
+    all.filter(|(_, p)| matches!(p.stand, Stand::Failed { .. } | Stand::Lost))
+}
+
+pub(super) fn running(cycle: &Cycle) -> BTreeSet<TargetName> {
+    let all = cycle.targets.iter();
+    all.filter(|(_, p)| matches!(p.stand, Stand::Running { .. }))
+        .map(|(name, _)| name.clone())
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! Coming up: from the recorded set, not from a new selection.
+
+use super::ids::ResourceId;
+use super::observed::{Call, Look, Power};
+use super::plan::Target;
+use super::point::{Entry, Point};
+use super::reason::Why;
+use super::state::{Cycle, State};
+use super::step::Decision;
+use super::view::View;
+use super::work::{Outcome, Work};
+
+/// The wake-up goes on.
+pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
+    let mut work = Work::new(*view, state, cycle);
+    // Also of targets that have failed otherwise: what was brought back is not brought back twice.
+    for target in &cycle.intent.targets {
+        let look = view.look(&target.name).and_then(|l| l.as_ref().ok());
+        if let (Ok(Some(point)), Some(look)) = (work.point(target), look) {
+            acknowledge(&mut work, target, point, look);
+        }
+    }
+    work.run(one)
+}
+
+/// Takes note of starts that were answered, if what was started is seen to run.
+fn acknowledge(work: &mut Work<'_>, target: &Target, mut point: Point, look: &Look) {
+    let mut count = 0;
+    for (id, entry) in point.entries.iter_mut().filter(|(_, e)| !e.consumed && e.live) {
+        let answer = work.view.seen.answer(&work.cycle, &target.name, id, Call::Start);
+        let up = look.get(id).is_some_and(|r| r.power == Power::Up) || *id == ResourceId::whole();
+        if up && answer.is_some_and(|a| a.outcome.is_ok()) {
+            entry.consumed = true;
+            count += 1;
+        }
+    }
+    if count > 0 {
+        let target_name = target.name.clone();
+        work.say(Why::Consumed {
+            target: target_name,
+            count,
+        });
+        mark(work, target, &point);
+    }
+}
+
+fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
+    let name = target.name.clone();
+    let captured = work.progress(&name).captured;
+    let point = match work.point(target) {
+        Err(error) => {
+            let why = error.to_string();
+            return Outcome::Lost(Why::RestorePointCorrupt { target: name, why });
+        }
+        Ok(None) if captured => return Outcome::Lost(Why::NoRestorePoint { target: name }),
+        Ok(None) => {
+            work.say(Why::NothingCaptured { target: name });
+            return Outcome::Done;
+        }
+        Ok(Some(point)) => point,
+    };
+    if !point.is_open() && !point.incomplete && !point.is_live() {
+        mark(work, target, &point);
+        return Outcome::Done;
+    }
+    let look = match work.view.look(&name) {
+        None => {
+            work.say(Why::NotLooked { target: name });
+            return Outcome::GoesOn;
+        }
+        Some(Err(refusal)) => {
+            let why = refusal.message.clone();
+            return Outcome::Failed {
+                why: Why::LookFailed { target: name, why },
+                permanent: refusal.is_permanent(),
+            };
+        }
+        Some(Ok(look)) => look,
+    };
+    let point = consume(work, target, point, look);
+    if start(work, target, &point, look) {
+        return Outcome::GoesOn;
+    }
+    if point.incomplete && captured {
+        return Outcome::Lost(Why::RestorePointIncomplete { target: name });
+    }
+    usable(work, target, &point, look)
+}
+
+/// Takes note of what needs no start: it did not run, or it does not exist any more.
+fn consume(work: &mut Work<'_>, target: &Target, mut point: Point, look: &Look) -> Point {
+    let name = &target.name;
+    let mut idle = 0;
+    for (id, entry) in point.entries.iter_mut().filter(|(_, e)| !e.consumed) {
+        if !entry.live {
+            idle += 1;
+        } else if look.get(id).is_some_and(|r| r.power == Power::Gone) {
+            let (target, resource) = (name.clone(), id.clone());
+            work.reasons.push(Why::Vanished { target, resource });
+        } else {
+            continue;
+        }
+        entry.consumed = true;
+    }
+    if idle > 0 {
+        let target = name.clone();
+        work.say(Why::WasNotRunning { target, count: idle });
+    }
+    mark(work, target, &point);
+    point
+}
+
+/// Keeps the point, and the mark when nothing of it is left to do.
+fn mark(work: &mut Work<'_>, target: &Target, point: &Point) {
+    // Flags only get shorter: what fitted still fits.
+    if let Ok(store) = work.store.put(point.clone()) {
+        work.store = if point.is_open() || point.incomplete {
+            store
+        } else {
+            store.mark_target_restored(&target.name)
+        };
+    }
+}
+
+/// Starts what is still to be brought back; `false` if nothing is.
+fn start(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> bool {
+    let open: Vec<(&ResourceId, &Entry)> = point
+        .entries
+        .iter()
+        .filter(|(_, e)| !e.consumed && e.live)
+        .collect();
+    for (id, entry) in &open {
+        // What was not looked at is looked at first: it may be gone.
+        if look.contains_key(id) || **id == ResourceId::whole() {
+            work.call(target, id, Some(entry.state.clone()));
+        }
+    }
+    if !open.is_empty() {
+        work.say(Why::Starting {
+            target: target.name.clone(),
+            count: open.len(),
+        });
+    }
+    !open.is_empty()
+}
+
+/// The gate: everything that was brought back is usable.
+fn usable(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> Outcome {
+    let name = &target.name;
+    let mut waiting = 0;
+    for (id, _) in point.entries.iter().filter(|(_, e)| e.live) {
+        match look.get(id).map(|r| (r.power, r.settled)) {
+            Some((Power::Up, false)) => waiting += 1,
+            Some((Power::Down, _)) => work.reasons.push(Why::StoppedByHand {
+                target: name.clone(),
+                resource: id.clone(),
+            }),
+            Some((Power::Up, true) | (Power::Gone, _)) | None => {}
+        }
+    }
+    let target = name.clone();
+    if waiting > 0 {
+        work.say(Why::WaitUntilUsable {
+            target,
+            count: waiting,
+        });
+        return Outcome::GoesOn;
+    }
+    work.say(Why::Usable { target });
+    Outcome::Done
+}

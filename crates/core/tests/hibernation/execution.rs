@@ -1,0 +1,202 @@
+//! Order, gates, failures: scenarios 63 to 66, 72 and 73 as far as an executor's word goes, 85.
+
+use super::bed::{Bed, HOUR, id, name, plan, target};
+use mainstay_core::hibernation::observed::Severity;
+use mainstay_core::hibernation::plan::{Behaviour, Edge, Intent, Mode, PlanError, Stage, Strategy};
+use mainstay_core::hibernation::state::{Phase, Stand};
+use std::time::Duration;
+
+fn bed(strategy: Strategy, mode: Mode, names: &[&str]) -> Bed {
+    let targets = names.iter().map(|n| target(n)).collect();
+    let behaviour = Behaviour { mode, retries: 1 };
+    let intent = Intent::new(targets, strategy, behaviour).unwrap();
+    let things: Vec<(&str, &str, u64)> = names.iter().map(|n| (*n, *n, 1)).collect();
+    Bed::new(plan(intent), &things)
+}
+
+fn edges(pairs: &[(&str, &str)]) -> Strategy {
+    let edges = pairs.iter().map(|(from, to)| Edge {
+        from: name(from),
+        to: name(to),
+    });
+    Strategy::Dag {
+        edges: edges.collect(),
+        max: None,
+    }
+}
+
+#[test]
+fn s63_a_dag_goes_down_in_order_comes_up_reversed_and_a_slow_branch_delays_only_itself() {
+    let strategy = edges(&[("web", "app"), ("app", "db"), ("slow", "last")]);
+    let mut bed = bed(strategy, Mode::Strict, &["web", "app", "db", "slow", "last"]);
+    bed.things.get_mut(&id("slow")).unwrap().settled = false;
+    bed.settle_until_still();
+    assert_eq!(bed.replicas("db"), 0, "the other branch is down");
+    assert_eq!(bed.replicas("last"), 1, "it waits for the slow one");
+    bed.things.get_mut(&id("slow")).unwrap().settled = true;
+    bed.settle();
+    let chain = |bed: &Bed, verb: &str| -> Vec<String> {
+        let mine = bed
+            .calls
+            .iter()
+            .filter(|c| c.starts_with(verb) && !c.contains("slow") && !c.contains("last"));
+        mine.map(|c| c.split(' ').nth(1).unwrap().to_owned()).collect()
+    };
+    assert_eq!(chain(&bed, "stop"), ["web", "app", "db"]);
+    bed.morning();
+    assert_eq!(chain(&bed, "start"), ["db", "app", "web"]);
+    assert_eq!(bed.phase(), Phase::Active);
+}
+
+impl Bed {
+    /// The night begins; turns until only something that does not settle is left.
+    fn settle_until_still(&mut self) {
+        self.settle();
+        self.now = self.now + HOUR * 9;
+        for _ in 0..15 {
+            self.turn();
+            self.now = self.now + Duration::from_secs(1);
+        }
+    }
+}
+
+#[test]
+fn s64_a_gate_that_does_not_open_in_time_fails_the_stage() {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "db"]);
+    bed.settle();
+    bed.night();
+    bed.things.get_mut(&id("db")).unwrap().settled = false;
+    bed.now = bed.now + HOUR * 11;
+    for _ in 0..10 {
+        bed.turn();
+        bed.now = bed.now + Duration::from_secs(1);
+    }
+    assert_eq!(
+        (bed.replicas("db"), bed.replicas("app")),
+        (1, 0),
+        "the app waits for a usable database"
+    );
+    bed.now = bed.now + Duration::from_mins(11);
+    bed.turn();
+    assert!(bed.said("GateTimedOut"));
+    assert_eq!((bed.phase(), bed.replicas("app")), (Phase::Error, 0));
+    bed.things.get_mut(&id("db")).unwrap().settled = true;
+    bed.later(Duration::from_mins(3));
+    assert_eq!((bed.phase(), bed.replicas("app")), (Phase::Active, 1));
+}
+
+#[test]
+fn s65_best_effort_leaves_out_only_what_depends_on_the_failed_one() {
+    let strategy = edges(&[("app", "db"), ("web", "cache")]);
+    let mut bed = bed(strategy, Mode::BestEffort, &["app", "db", "web", "cache"]);
+    bed.settle();
+    bed.night();
+    bed.broken.insert(id("db"), Severity::Permanent);
+    bed.morning();
+    assert_eq!((bed.replicas("db"), bed.replicas("app")), (0, 0));
+    assert_eq!((bed.replicas("cache"), bed.replicas("web")), (1, 1));
+    assert_eq!(
+        bed.phase(),
+        Phase::Error,
+        "Active is only said when everything is back"
+    );
+    bed.broken.clear();
+    bed.wishes.retry = Some("1".to_owned());
+    bed.later(HOUR);
+    assert_eq!((bed.phase(), bed.replicas("app")), (Phase::Active, 1));
+}
+
+#[test]
+fn s66_two_at_once_are_never_three_and_a_serial_stage_wakes_in_reverse() {
+    let stage = |name_: &str, targets: &[&str], parallel, max| Stage {
+        name: name_.to_owned(),
+        targets: targets.iter().map(|t| name(t)).collect(),
+        parallel,
+        max,
+    };
+    let strategy = Strategy::Staged(vec![
+        stage("wide", &["a", "b", "c", "d"], true, Some(2)),
+        stage("serial", &["x", "y"], false, None),
+    ]);
+    let mut bed = bed(strategy, Mode::Strict, &["a", "b", "c", "d", "x", "y"]);
+    bed.settle();
+    bed.now = bed.now + HOUR * 9;
+    let mut most = 0;
+    while bed.turn() {
+        let open = bed.state.as_ref().unwrap().open.as_ref().unwrap();
+        let running = open
+            .targets
+            .values()
+            .filter(|p| matches!(p.stand, Stand::Running { .. }));
+        most = most.max(running.count());
+        bed.now = bed.now + Duration::from_secs(1);
+    }
+    assert_eq!((most, bed.phase()), (2, Phase::Hibernated));
+    bed.calls.clear();
+    bed.morning();
+    assert_eq!(bed.calls[..2], ["start y", "start x"]);
+}
+
+#[test]
+fn s73_what_is_pointless_is_not_tried_again_until_somebody_asks() {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["web"]);
+    bed.settle();
+    bed.broken.insert(id("web"), Severity::Permanent);
+    bed.night();
+    assert!(bed.said("GivenUp"));
+    let decision = bed.decision();
+    assert!(decision.steps.is_empty(), "no retry loop");
+    bed.broken.clear();
+    bed.wishes.retry = Some("1".to_owned());
+    bed.later(Duration::from_mins(1));
+    assert_eq!((bed.phase(), bed.replicas("web")), (Phase::Hibernated, 0));
+}
+
+#[test]
+fn s85_every_turn_of_a_whole_day_has_a_reason() {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["web", "db"]);
+    for _ in 0..24 * 4 {
+        assert!(!bed.decision().reasons.is_empty());
+        bed.later(Duration::from_mins(15));
+    }
+    assert!(
+        bed.reasons
+            .iter()
+            .all(|w| !w.id().is_empty() && w.to_string().len() > 10)
+    );
+}
+
+#[test]
+fn what_cannot_be_an_order_is_refused_with_what_to_change() {
+    let intent = |strategy| Intent::new(vec![target("a"), target("b")], strategy, Behaviour::default());
+    let circle = intent(edges(&[("a", "b"), ("b", "a")]));
+    assert_eq!(circle, Err(PlanError::Circle(name("a"))));
+    assert_eq!(
+        intent(edges(&[("a", "c")])),
+        Err(PlanError::UnknownTarget(name("c")))
+    );
+    assert_eq!(
+        intent(Strategy::Parallel { max: Some(0) }),
+        Err(PlanError::NoConcurrency)
+    );
+    let stage = |targets: &[&str]| Stage {
+        name: targets.concat(),
+        targets: targets.iter().map(|t| name(t)).collect(),
+        parallel: true,
+        max: None,
+    };
+    assert_eq!(
+        intent(Strategy::Staged(vec![stage(&["a"])])),
+        Err(PlanError::NoStage(name("b")))
+    );
+    let twice = Strategy::Staged(vec![stage(&["a", "b"]), stage(&["a"])]);
+    assert_eq!(intent(twice), Err(PlanError::TwoStages(name("a"))));
+    let same = Intent::new(
+        vec![target("a"), target("a")],
+        Strategy::Sequential,
+        Behaviour::default(),
+    );
+    assert_eq!(same, Err(PlanError::Twice(name("a"))));
+    let none = Intent::new(Vec::new(), Strategy::Sequential, Behaviour::default());
+    assert_eq!(none, Err(PlanError::NoTargets));
+}

@@ -1,0 +1,217 @@
+//! The document, and the ConfigMaps it is kept in: scenarios 41, 42, 48, and what the debug commands read.
+
+use super::bed::{Bed, HOUR, NOON, id, intent, name, plan, target};
+use mainstay_core::hibernation::ids::{CycleId, ExecutorName, PlanName, Version};
+use mainstay_core::hibernation::plan::Strategy;
+use mainstay_core::hibernation::point::{Point, PointError};
+use mainstay_core::hibernation::save::Capture;
+use mainstay_core::hibernation::state::Phase;
+use mainstay_core::hibernation::store::{BUDGET, Shard, Store};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn noop() -> ExecutorName {
+    ExecutorName::parse("noop").unwrap()
+}
+
+fn empty_store() -> Store {
+    Store::new(PlanName::parse("staging").unwrap(), Vec::new())
+}
+
+fn captured(states: impl IntoIterator<Item = (String, Value)>) -> Point {
+    let seen: BTreeMap<_, _> = states
+        .into_iter()
+        .map(|(resource, state)| (id(&resource), Capture { state, live: true }))
+        .collect();
+    let empty = Point::empty(noop(), name("web"));
+    empty
+        .save_or_preserve(CycleId(1), "2026-11-16T20:05:00Z", &seen)
+        .0
+}
+
+/// A ConfigMap as the operator before this one wrote it.
+fn old(document: &str) -> Shard {
+    Shard {
+        number: 1,
+        version: Some(Version("7".to_owned())),
+        data: [("noop_web.json".to_owned(), document.to_owned())].into(),
+        annotations: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn the_document_has_the_fields_that_people_know_where_they_look_for_them() {
+    let store = empty_store()
+        .put(captured([("a".to_owned(), json!({"replicas": 3}))]))
+        .unwrap();
+    let shard = store.shards().next().unwrap();
+    assert_eq!(
+        Store::name(&PlanName::parse("my-plan").unwrap(), 1),
+        "hibernator-restore-my-plan"
+    );
+    let text = &shard.data["noop_web.json"];
+    let document: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(document["type"], "noop");
+    assert_eq!(document["isLive"], true);
+    assert_eq!(document["capturedAt"], "2026-11-16T20:05:00Z");
+    assert_eq!(document["data"]["a"]["replicas"], 3);
+    assert_eq!(
+        document["resources"]["a"],
+        json!({"live": true, "consumed": false})
+    );
+    assert_eq!(
+        (&document["cycle"], &document["consumed"]),
+        (&json!(1), &json!(false))
+    );
+    let marked = store.mark_target_restored(&name("web"));
+    let marks = &marked.shards().next().unwrap().annotations;
+    assert_eq!(marks["hibernator.ardikabs.com/restored-web"], "true");
+}
+
+#[test]
+fn the_restore_managers_operations() {
+    let (web, db) = (name("web"), name("db"));
+    let none = empty_store();
+    assert!(!none.has_restore_data() && !none.exists(&web));
+    assert!(!none.all_targets_restored([&web]), "no ConfigMap is not restored");
+    let store = none.put(captured([("a".to_owned(), json!(1))])).unwrap();
+    assert!(store.has_restore_data() && store.exists(&web) && !store.exists(&db));
+    assert!(!store.all_targets_restored([]), "nobody is not everybody");
+    let one = store.mark_target_restored(&web);
+    assert!(one.all_targets_restored([&web]) && !one.all_targets_restored([&web, &db]));
+    let unlocked = one.unlock_restore_data();
+    assert!(one.is_locked() && !unlocked.is_locked());
+    assert_eq!(unlocked, store, "the marks go, the data stays");
+    assert_eq!(store.changed_from(&none).len(), 1);
+    assert!(store.changed_from(&store).is_empty());
+}
+
+#[test]
+fn s41_a_point_without_a_quality_counts_as_good_and_a_stopped_capture_does_not_replace_it() {
+    let store = Store::new(
+        PlanName::parse("staging").unwrap(),
+        vec![old(r#"{"type":"noop","data":{"replicas":3}}"#)],
+    );
+    let point = store.load(&noop(), &name("web")).unwrap().unwrap();
+    assert!(point.is_live() && point.is_open() && point.is_old());
+    let seen = [(
+        id("a"),
+        Capture {
+            state: json!({"replicas": 0}),
+            live: false,
+        },
+    )]
+    .into();
+    let (kept, tally) = point.save_or_preserve(CycleId(9), "later", &seen);
+    assert_eq!((kept, tally.preserved), (point, 1));
+    let low = Store::new(
+        PlanName::parse("staging").unwrap(),
+        vec![old(
+            r#"{"type":"noop","data":"x","isLive":false,"capturedAt":"2026-02-06T10:00:00Z"}"#,
+        )],
+    );
+    assert!(!low.load(&noop(), &name("web")).unwrap().unwrap().is_live());
+}
+
+#[test]
+fn s41_an_old_point_of_something_that_runs_was_used_and_a_new_night_takes_new_truth() {
+    let mut bed = Bed::simple();
+    bed.shards
+        .insert(1, old(r#"{"type":"noop","data":{"replicas":9},"isLive":true}"#));
+    bed.settle();
+    assert_eq!(bed.phase(), Phase::Active, "nothing sleeps");
+    bed.night();
+    bed.morning();
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Active, 3));
+}
+
+#[test]
+fn s42_a_spoiled_point_is_neither_used_nor_overwritten_and_the_others_go_on() {
+    for spoil in [|t: &str| t.replace(":3", ":1"), |t: &str| t.replace('}', "")] {
+        let two = vec![target("one"), target("two")];
+        let strategy = Strategy::Sequential;
+        let mut bed = Bed::new(plan(intent(two, strategy)), &[("one", "a", 1), ("two", "b", 3)]);
+        bed.settle();
+        bed.night();
+        let shard = bed.shards.get_mut(&1).unwrap();
+        let good = shard.data["noop_two.json"].clone();
+        let bad = spoil(&good);
+        assert_ne!(good, bad);
+        shard.data.insert("noop_two.json".to_owned(), bad.clone());
+        bed.morning();
+        assert!(bed.said("RestorePointCorrupt"));
+        assert_eq!(
+            (bed.phase(), bed.replicas("a"), bed.replicas("b")),
+            (Phase::Error, 1, 0)
+        );
+        assert_eq!(
+            bed.shards[&1].data["noop_two.json"], bad,
+            "nothing is overwritten"
+        );
+        bed.shards
+            .get_mut(&1)
+            .unwrap()
+            .data
+            .insert("noop_two.json".to_owned(), good);
+        bed.later(HOUR);
+        assert_eq!(
+            (bed.phase(), bed.replicas("b")),
+            (Phase::Active, 3),
+            "repaired, it goes on by itself"
+        );
+    }
+}
+
+#[test]
+fn s48_two_thousand_resources_are_split_and_what_cannot_fit_is_known_before_anything_stops() {
+    let big = "x".repeat(1500);
+    let point = captured((0..2000).map(|n| (format!("deployment/{n:05}"), json!({ "spec": big }))));
+    let store = empty_store().put(point.clone()).unwrap();
+    let sizes: Vec<usize> = store
+        .shards()
+        .map(|s| s.data.values().map(String::len).sum())
+        .collect();
+    assert!(sizes.len() > 3 && sizes.iter().all(|s| *s <= BUDGET), "{sizes:?}");
+    assert!(
+        store.shards().all(|s| s.annotations.is_empty()),
+        "no annotation grows with data"
+    );
+    let read = store.load(&noop(), &name("web")).unwrap().unwrap();
+    assert_eq!(read.entries.len(), 2000);
+    assert!(!read.incomplete);
+    // A missing part is noticed.
+    let but_one: Vec<Shard> = store.shards().filter(|s| s.number != 2).cloned().collect();
+    let cut = Store::new(PlanName::parse("staging").unwrap(), but_one);
+    assert!(cut.load(&noop(), &name("web")).unwrap().unwrap().incomplete);
+    // One resource that is larger than a ConfigMap, and more of them than there may be.
+    let huge = captured([("a".to_owned(), json!("x".repeat(BUDGET)))]);
+    assert!(matches!(
+        empty_store().put(huge),
+        Err(PointError::ResourceTooLarge { .. })
+    ));
+    let many = captured((0..40).map(|n| (format!("r{n}"), json!("x".repeat(800_000)))));
+    assert_eq!(empty_store().put(many), Err(PointError::TooLarge(32)));
+}
+
+#[test]
+fn s48_a_point_that_does_not_fit_stops_nothing() {
+    let mut bed = Bed::simple();
+    bed.settle();
+    // Whatever else is in the ConfigMaps leaves no room.
+    for number in 1..=32 {
+        bed.shards.insert(
+            number,
+            Shard {
+                number,
+                version: Some(Version("1".to_owned())),
+                data: [("notes".to_owned(), "x".repeat(BUDGET))].into(),
+                annotations: BTreeMap::new(),
+            },
+        );
+    }
+    bed.night();
+    assert!(bed.said("PointTooLarge"));
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Error, 3));
+    assert!(bed.calls.is_empty());
+    assert!(bed.now > NOON);
+}

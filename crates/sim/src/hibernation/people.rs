@@ -1,0 +1,240 @@
+//! What people and misfortune do.
+
+use super::operator::Weather;
+use super::spec::{self, MOST_TARGETS, SpecError};
+use super::thing::Thing;
+use super::world::{Object, World};
+use crate::memgraph::simulate::Chance;
+use mainstay_core::hibernation::HibernatePlan;
+use mainstay_core::hibernation::ids::ResourceId;
+use mainstay_core::hibernation::observed::{Severity, Wishes};
+use mainstay_core::schedule::Override;
+use std::time::Duration;
+
+/// Something happens; its description.
+pub(super) fn happen(
+    world: &mut World,
+    weather: &mut Weather,
+    chance: &mut Chance,
+    tampered: &mut Option<(u16, String, String)>,
+) -> Result<String, SpecError> {
+    match chance.below(16) {
+        0..=3 => Ok(by_hand(world, chance)),
+        4 => Ok(exist(world, chance)),
+        5 | 6 => Ok(suspend(world, chance)),
+        7 => edit(world, chance),
+        8 => Ok(delete(world)),
+        9 => Ok(awake_for(world, chance)),
+        10 => Ok(retry(world, chance)),
+        11 => Ok(tamper(world, chance, tampered)),
+        12 | 13 => Ok(break_executor(world, weather, chance)),
+        _ => Ok(storm(weather, chance)),
+    }
+}
+
+/// Somebody starts, stops or resizes something.
+fn by_hand(world: &mut World, chance: &mut Chance) -> String {
+    let open = world.cycle_open();
+    let now = world.now;
+    let replicas = if chance.one_in(4) { 0 } else { 1 + chance.below(9) };
+    let Some((id, thing)) = any(world, chance) else {
+        return String::new();
+    };
+    thing.wanted(replicas, open, now + Duration::from_secs(chance.below(60)));
+    format!("somebody sets {id} to {replicas}")
+}
+
+fn any<'a>(world: &'a mut World, chance: &mut Chance) -> Option<(ResourceId, &'a mut Thing)> {
+    let existing: Vec<ResourceId> = world
+        .things
+        .iter()
+        .filter(|(_, t)| t.exists)
+        .map(|(id, _)| id.clone())
+        .collect();
+    let index = usize::try_from(chance.below(existing.len() as u64)).unwrap_or(0);
+    let id = existing.get(index)?.clone();
+    world.things.get_mut(&id).map(|t| (id, t))
+}
+
+/// Something is deleted, made, or loses the label by which it is selected.
+fn exist(world: &mut World, chance: &mut Chance) -> String {
+    let open = world.cycle_open();
+    match chance.below(3) {
+        0 => {
+            let Some((id, thing)) = any(world, chance) else {
+                return String::new();
+            };
+            thing.exists = false;
+            thing.slept = false;
+            thing.version += 1;
+            format!("somebody deletes {id}")
+        }
+        1 => {
+            let Some((id, thing)) = any(world, chance) else {
+                return String::new();
+            };
+            thing.selected = !thing.selected;
+            thing.version += 1;
+            format!("the label of {id} comes or goes")
+        }
+        _ => {
+            let replicas = chance.below(5);
+            let Some((id, thing)) = world.things.iter_mut().find(|(_, t)| !t.exists) else {
+                return String::new();
+            };
+            thing.exists = true;
+            thing.set(replicas, world.now);
+            // Its restore point, if it has one, is still the contract.
+            if open {
+                thing.truth.insert(replicas);
+            } else {
+                thing.truth = [replicas].into();
+            }
+            format!("somebody makes {id} again with {replicas}")
+        }
+    }
+}
+
+fn change(world: &mut World, what: impl FnOnce(&mut Object)) {
+    if let Some(object) = &mut world.object {
+        what(object);
+        object.version += 1;
+    }
+}
+
+fn suspend(world: &mut World, chance: &mut Chance) -> String {
+    let until = world.now + Duration::from_mins(chance.between(10..900));
+    let now = world.now;
+    let how = chance.below(3);
+    change(world, |o| match how {
+        0 => o.wishes.suspend_until = Some(until),
+        1 => o.plan.suspend = !o.plan.suspend,
+        _ => o.wishes.suspend = !o.wishes.suspend,
+    });
+    format!(
+        "somebody suspends or resumes ({how}, until {} min)",
+        until.since(now).as_secs() / 60
+    )
+}
+
+/// Somebody edits targets, strategy and behaviour.
+fn edit(world: &mut World, chance: &mut Chance) -> Result<String, SpecError> {
+    let intent = spec::intent(chance)?;
+    let names: Vec<_> = intent.targets.iter().map(|t| t.name.to_string()).collect();
+    change(world, |o| o.plan.intent = intent);
+    Ok(format!("somebody edits the plan: {}", names.join(" ")))
+}
+
+fn delete(world: &mut World) -> String {
+    let gone = world.object.as_ref().is_some_and(|o| !o.finalizer);
+    if gone {
+        world.object = None;
+    }
+    change(world, |o| o.deleting = true);
+    "somebody deletes the plan".to_owned()
+}
+
+/// The plan is applied again.
+pub(super) fn create(world: &mut World, plan: HibernatePlan) {
+    world.counter += 1_000_000;
+    world.object = Some(Object {
+        plan,
+        version: world.counter,
+        state: None,
+        finalizer: false,
+        deleting: false,
+        suspended_at_phase: None,
+        wishes: Wishes::default(),
+    });
+}
+
+fn awake_for(world: &mut World, chance: &mut Chance) -> String {
+    let (now, hours) = (world.now, chance.between(1..6));
+    let wish = if chance.one_in(2) {
+        Override::awake_for(now, Duration::from_hours(hours), "a demo").ok()
+    } else {
+        Override::asleep_until(now, now + Duration::from_hours(hours), "a short day").ok()
+    };
+    change(world, |o| {
+        o.plan.schedule = o.plan.schedule.clone().with_override(wish.clone())
+    });
+    let asleep = wish.is_some_and(|w| w.is_asleep());
+    format!(
+        "somebody wants it {} for {hours} h",
+        if asleep { "asleep" } else { "awake" }
+    )
+}
+
+fn retry(world: &mut World, chance: &mut Chance) -> String {
+    let token = chance.below(1 << 40).to_string();
+    change(world, |o| o.wishes.retry = Some(token));
+    "somebody asks for a retry".to_owned()
+}
+
+/// Somebody edits a restore point by hand, or takes the edit back.
+pub(super) fn tamper(
+    world: &mut World,
+    chance: &mut Chance,
+    tampered: &mut Option<(u16, String, String)>,
+) -> String {
+    if let Some((number, key, text)) = tampered.take() {
+        if let Some(mut shard) = world.shards.get(&number).cloned() {
+            shard.data.insert(key, text);
+            world.put_shard(shard);
+        }
+        return "the restore point is repaired".to_owned();
+    }
+    let keys: Vec<(u16, String)> = world
+        .shards
+        .values()
+        .flat_map(|s| s.data.keys().map(|k| (s.number, k.clone())))
+        .collect();
+    let index = usize::try_from(chance.below(keys.len() as u64)).unwrap_or(0);
+    let Some((number, key)) = keys.get(index).cloned() else {
+        return String::new();
+    };
+    let Some(mut shard) = world.shards.get(&number).cloned() else {
+        return String::new();
+    };
+    let Some(text) = shard.data.get(&key).cloned() else {
+        return String::new();
+    };
+    let broken = if chance.one_in(2) {
+        text.replace("true", "false") + " "
+    } else {
+        "{".to_owned()
+    };
+    shard.data.insert(key.clone(), broken);
+    world.put_shard(shard);
+    *tampered = Some((number, key.clone(), text));
+    format!("somebody spoils {key}")
+}
+
+fn break_executor(world: &World, weather: &mut Weather, chance: &mut Chance) -> String {
+    let target = chance.below(MOST_TARGETS);
+    let minutes = chance.between(5..900);
+    let severity = if chance.one_in(2) {
+        Severity::Permanent
+    } else {
+        Severity::Transient
+    };
+    let until = world.now + Duration::from_mins(minutes);
+    weather.broken.insert(target, (until, severity));
+    format!("the executor of t{target} is broken for {minutes} min ({severity:?})")
+}
+
+fn storm(weather: &mut Weather, chance: &mut Chance) -> String {
+    let rates = [0, 0, 3, 10, 40];
+    let rate = |chance: &mut Chance| rates.get(usize::from(chance.pick(5))).copied().unwrap_or(0);
+    weather.refuses = rate(chance);
+    weather.loses = rate(chance);
+    weather.kills = rate(chance);
+    weather.slow = [1, 60, 600, 5000]
+        .get(usize::from(chance.pick(4)))
+        .copied()
+        .unwrap_or(1);
+    format!(
+        "weather: 1 in {} refused, 1 in {} lost, 1 in {} kills, {} s to settle",
+        weather.refuses, weather.loses, weather.kills, weather.slow
+    )
+}

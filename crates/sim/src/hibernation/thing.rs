@@ -1,0 +1,81 @@
+//! A resource of the model: something with a number of replicas, like a Deployment.
+
+use mainstay_core::hibernation::ids::{TargetName, Version};
+use mainstay_core::hibernation::observed::{Power, Resource};
+use mainstay_core::time::Time;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// One resource.
+#[derive(Clone, Debug)]
+pub(super) struct Thing {
+    pub(super) target: TargetName,
+    pub(super) exists: bool,
+    /// The target's selector finds it.
+    pub(super) selected: bool,
+    pub(super) replicas: u64,
+    pub(super) version: u64,
+    /// Usable, or completely down, from then on.
+    pub(super) settles: Time,
+    /// An operator stopped it and has not started it since.
+    pub(super) slept: bool,
+    /// What it may be when its cycle is closed: what people last wanted of it. More than one only if they changed
+    /// their mind between the capture and the stop.
+    pub(super) truth: BTreeSet<u64>,
+}
+
+impl Thing {
+    pub(super) fn new(target: TargetName, replicas: u64) -> Self {
+        Self {
+            target,
+            exists: true,
+            selected: true,
+            replicas,
+            version: 1,
+            settles: Time::ZERO,
+            slept: false,
+            truth: [replicas].into(),
+        }
+    }
+
+    /// What its executor sees.
+    pub(super) fn seen(&self, now: Time) -> Resource {
+        let power = match (self.exists, self.replicas) {
+            (false, _) => Power::Gone,
+            (true, 0) => Power::Down,
+            (true, _) => Power::Up,
+        };
+        Resource {
+            power,
+            settled: self.settles <= now,
+            state: self.state(),
+            version: Some(self.version()),
+            selected: self.selected && self.exists,
+            skip: None,
+        }
+    }
+
+    pub(super) fn state(&self) -> Value {
+        json!({ "replicas": self.replicas })
+    }
+
+    pub(super) fn version(&self) -> Version {
+        Version(self.version.to_string())
+    }
+
+    pub(super) fn set(&mut self, replicas: u64, settles: Time) {
+        self.replicas = replicas;
+        self.version += 1;
+        self.settles = settles;
+    }
+
+    /// A person sets it. What they do to something that sleeps does not last: the restore point is the contract.
+    pub(super) fn wanted(&mut self, replicas: u64, cycle_open: bool, settles: Time) {
+        self.set(replicas, settles);
+        if !cycle_open {
+            self.truth = [replicas].into();
+        } else if !self.slept {
+            self.truth.insert(replicas);
+        }
+    }
+}
