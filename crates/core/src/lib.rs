@@ -8,4 +8,5 @@
 
 pub mod lease;
 pub mod memgraph;
+pub mod ring;
 pub mod time;
