@@ -2,3 +2,4 @@
 
 pub mod kube;
 pub mod memgraph;
+pub mod ring;

@@ -4,7 +4,7 @@ mod command;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
-use command::{explore, run, scenario};
+use command::{explore, ring, run, scenario};
 use mainstay_core::memgraph::Rule;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
@@ -23,6 +23,8 @@ struct Arguments {
 enum World {
     /// A Memgraph cluster: MAIN, SYNC, ASYNC, gateways, operators.
     Memgraph,
+    /// A ring of Scylla or Cassandra nodes: disks, pods with their gates, operators.
+    Ring,
 }
 
 #[derive(Subcommand)]
@@ -151,8 +153,11 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
             };
             explore::run(&request, out)
         }
+        Command::Explore {
+            world: World::Ring, ..
+        } => anyhow::bail!("the ring is simulated, not searched: `sim run --world ring`"),
         Command::Run {
-            world: World::Memgraph,
+            world,
             seeds,
             seed,
             jobs,
@@ -162,6 +167,10 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
             let end = seed
                 .checked_add(seeds)
                 .context("there is no such seed: --seed plus --seeds is too large")?;
+            if matches!(world, World::Ring) {
+                no_switches(&without)?;
+                return ring::run(seed..end, jobs, json, out);
+            }
             let request = run::Request {
                 seeds: seed..end,
                 jobs,
@@ -171,6 +180,15 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
             run::run(&request, out)
         }
         Command::Replay {
+            world: World::Ring,
+            seed,
+            without,
+            json,
+        } => {
+            no_switches(&without)?;
+            ring::replay(seed, json, out)
+        }
+        Command::Replay {
             world: World::Memgraph,
             seed,
             without,
@@ -178,4 +196,10 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
         } => run::replay(seed, &without, json, out),
         Command::Scenario { files } => scenario::run(&files, out),
     }
+}
+
+/// The rules that can be switched off are those of the Memgraph protocol.
+fn no_switches(without: &[Rule]) -> anyhow::Result<()> {
+    anyhow::ensure!(without.is_empty(), "--without names rules of the world memgraph");
+    Ok(())
 }

@@ -199,8 +199,12 @@ fn quorum(case: &Case<'_>, witnesses: &[&Answer]) -> Option<Check> {
     let ring = case.view.ring(witnesses).len();
     let engine = case.view.spec().engine;
     let (got, wanted) = (witnesses.len(), engine.witnesses(ring).max(1));
+    let lost = |m: &&Member| case.view.is_lost(m) || **m == *case.member;
+    let left = ring.saturating_sub(case.view.ledger.known.keys().filter(lost).count());
     if got >= wanted {
         None
+    } else if left < wanted {
+        Some(Check::QuorumLost { left, wanted, ring })
     } else if got == 0 {
         Some(Check::NobodyAnswers { wanted })
     } else if engine.needs_majority() {

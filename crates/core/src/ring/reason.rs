@@ -136,6 +136,11 @@ pub enum Check {
         wanted: usize,
         ring: usize,
     },
+    QuorumLost {
+        left: usize,
+        wanted: usize,
+        ring: usize,
+    },
     NotListed {
         host: HostId,
         by: Member,
@@ -202,6 +207,7 @@ impl Check {
         matches!(
             self,
             Self::TooFewCopies { .. }
+                | Self::QuorumLost { .. }
                 | Self::OtherDownRefused { .. }
                 | Self::TopologyMismatch { .. }
                 | Self::Maintenance
@@ -227,6 +233,10 @@ impl fmt::Display for Check {
                     "{got} of {ring} members answer; a majority of {wanted} is needed to change the ring"
                 )
             }
+            Self::QuorumLost { left, wanted, ring } => write!(
+                f,
+                "{left} of {ring} members are left and {wanted} are needed to change the ring: it cannot heal itself; bring a lost disk back, remove dead nodes by hand, or restore a backup"
+            ),
             Self::NotListed { host, by } => write!(f, "{by} does not list {host}"),
             Self::NotNormal { host, by } => write!(f, "{by} does not see {host} as a normal owner of tokens"),
             Self::StillAlive { host, by } => write!(f, "StillAlive: {by} sees {host} alive"),

@@ -171,15 +171,16 @@ fn removed(view: &View<'_>, work: &Work) -> Option<Plan> {
 fn overtaken(view: &View<'_>, work: &Work) -> Option<Plan> {
     let lost = work.lost()?;
     let report = view.seen.report(&work.member)?;
-    if !matches!(report.found, Found::Retired(_)) || Some(report.disk) != lost.disk {
+    // It may even have started before its place was given away.
+    let own = matches!(report.found, Found::Retired(_) | Found::Started(_));
+    if !own || Some(report.disk) != lost.disk {
         return None;
     }
     let witnesses = view.witnesses(&work.member);
     let enough = witnesses.len() >= view.spec().engine.witnesses(view.ring(&witnesses).len());
     let untouched = |a: &&Answer| {
-        let still = |n: &Seen| n.is_normal() && matches!(n.liveness, Liveness::Down(_));
         let alone = a.at_address(lost.address).all(|n| n.host == lost.host);
-        a.node(lost.host).is_some_and(still) && alone && !a.nodes.iter().any(Seen::is_busy)
+        a.node(lost.host).is_some_and(Seen::is_normal) && alone && !a.nodes.iter().any(Seen::is_busy)
     };
     (enough && !witnesses.is_empty() && witnesses.iter().all(untouched)).then(|| {
         let next = view.ledger.with(|next| {

@@ -1,6 +1,7 @@
 //! The commands of `sim`. Only here is a clock read and a file touched.
 
 pub(crate) mod explore;
+pub(crate) mod ring;
 pub(crate) mod run;
 pub(crate) mod scenario;
 

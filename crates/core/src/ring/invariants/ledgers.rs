@@ -92,15 +92,15 @@ fn retired(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
     let lost = before.work.as_ref().and_then(|w| Some((&w.member, w.lost()?)));
     let untouched = |member: &Member, lost: &Known| {
         let facts = judge.facts;
-        let down = facts.others(member).all(|a| {
-            a.nodes.iter().any(|n| {
-                n.host == lost.host && n.state == NodeState::Normal && matches!(n.liveness, Liveness::Down(_))
-            })
+        let normal = facts.others(member).all(|a| {
+            a.nodes
+                .iter()
+                .any(|n| n.host == lost.host && n.state == NodeState::Normal)
         });
         let asked = facts.others(member).next().is_some();
         let there = facts.report(member).is_some_and(|r| Some(r.disk) == lost.disk);
         asked
-            && down
+            && normal
             && there
             && facts.is_quiet(member, None)
             && facts.nobody_at(member, lost.address, lost.host)
