@@ -40,10 +40,14 @@ pub fn scylla(by: Member, at: Time, replies: &ScyllaReplies) -> Answer {
         .host_id
         .iter()
         .map(|(address, host)| scylla_node(replies, *address, *host));
+    // Up to 6.0 `host_id` lists members only: one that joins is an address without a host id.
+    let listed = |address: &Address| replies.host_id.iter().any(|(a, _)| a == address);
+    let joining = replies.joining.iter().filter(|a| !listed(a));
+    let unnamed = joining.map(|a| scylla_node(replies, *a, HostId(0)));
     Answer {
         by,
         at,
-        nodes: nodes.collect(),
+        nodes: nodes.chain(unnamed).collect(),
         seeds: None,
         keyspaces: replies.keyspaces.clone(),
         // ScyllaDB agrees on its schema before a node may join.

@@ -165,6 +165,10 @@ pub fn gate(me: &Me, folder: &Folder, asked: Asked<'_>) -> Gate {
         (Bootstrapped::InProgress | Bootstrapped::Never, _) if stamp.completed => {
             wait(me, stamp, Found::Damaged, Held::Damaged)
         }
+        // The disk of a known member that is not bootstrapped any more: perhaps only a table is broken.
+        (_, Asked::Answer { ledger, .. }) if is_known_disk(me, &stamp, ledger) => {
+            wait(me, stamp, Found::Damaged, Held::Damaged)
+        }
         (empty, Asked::Answer { ledger, record, .. }) => {
             let found = unstarted(&stamp, empty);
             match permitted(me, &stamp, found, ours(me, ledger), record) {
@@ -178,6 +182,11 @@ pub fn gate(me: &Me, folder: &Folder, asked: Asked<'_>) -> Gate {
 /// A ledger of a namesake says nothing about this cluster.
 fn ours<'a>(me: &Me, ledger: Option<&'a Ledger>) -> Option<&'a Ledger> {
     ledger.filter(|l| l.cluster == me.cluster)
+}
+
+fn is_known_disk(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>) -> bool {
+    let known = ours(me, ledger).and_then(|l| l.known.get(&me.member));
+    known.is_some_and(|k| k.disk == Some(stamp.disk))
 }
 
 fn known_record(me: &Me, record: Option<&RecordMap>) -> Option<(Replaces, Option<DiskId>)> {

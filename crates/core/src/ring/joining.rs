@@ -4,6 +4,7 @@ use super::checks;
 use super::ids::{Address, Member};
 use super::ledger::{Grant, Ledger, Phase, Task, Work};
 use super::observed::{Answer, Liveness, MemberView};
+use super::orphan;
 use super::reason::{Check, Why};
 use super::stamp::{Found, Report};
 use super::step::Plan;
@@ -23,6 +24,9 @@ fn found(view: &View<'_>) -> Plan {
         return Plan::default();
     };
     let member = first.member.clone();
+    if view.node_is_gone(&member) {
+        return Plan::because(Why::NodeGoneUnknown { member });
+    }
     if !view.seen.report(&member).is_some_and(Report::waits_empty) {
         return Plan::because(Why::FoundLater { member });
     }
@@ -32,6 +36,10 @@ fn found(view: &View<'_>) -> Plan {
         (m.claim.is_some() || m.pod.is_some()) && !empty
     };
     if let Some(other) = view.seen.members.iter().find(unknown) {
+        if view.node_is_gone(&other.member) {
+            let member = other.member.clone();
+            return Plan::because(Why::NodeGoneUnknown { member });
+        }
         return Plan::because(Why::DataElsewhere {
             member: other.member.clone(),
         });
@@ -109,7 +117,15 @@ fn join(view: &View<'_>) -> Plan {
     for declared in &view.spec().members {
         let member = &declared.member;
         let waits = view.seen.report(member).is_some_and(Report::waits_empty);
-        if !waits || view.ledger.known.contains_key(member) {
+        let gone = view.node_is_gone(member) && !waits;
+        if !(waits || gone) || view.ledger.known.contains_key(member) {
+            continue;
+        }
+        if gone {
+            plan = match nowhere(view, member) {
+                Ok(evict) => return evict,
+                Err(why) => plan.also(why),
+            };
             continue;
         }
         match obstacle(view, member) {
@@ -118,6 +134,19 @@ fn join(view: &View<'_>) -> Plan {
         }
     }
     plan
+}
+
+/// The Node of a member that is not on record is gone: its claim goes, if it was not all there was.
+fn nowhere(view: &View<'_>, member: &Member) -> Result<Plan, Why> {
+    if let Some(evict) = orphan::evict_stranger(view, member) {
+        return Ok(evict);
+    }
+    let member = member.clone();
+    Err(if view.ledger.known.is_empty() {
+        Why::DataLost { member }
+    } else {
+        Why::NodeGone { member }
+    })
 }
 
 /// Why this member cannot join now.

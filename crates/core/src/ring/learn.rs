@@ -2,7 +2,7 @@
 
 use super::ids::{HostId, Member};
 use super::ledger::Known;
-use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
+use super::observed::{Answer, MemberView, NodeState, Seen};
 use super::reason::Why;
 use super::stamp::Found;
 use super::step::Plan;
@@ -83,15 +83,12 @@ fn learnt(view: &View<'_>, m: &MemberView) -> Option<(Known, Why)> {
     (known.disk.is_none() && described.disk.is_some()).then_some((described, Why::DiskLearnt { member }))
 }
 
-/// Somebody replaced it without us: believed when the old one is nowhere and the new one lives.
+/// Its place was taken, and we did not see it through: believed when the old one is nowhere.
 fn renewed(view: &View<'_>, m: &MemberView, node: &Seen, known: &Known) -> Option<Known> {
     let witnesses = view.witnesses(&m.member);
-    let alive = witnesses.iter().all(|a| {
-        a.node(node.host).is_some_and(|n| n.liveness == Liveness::Up)
-            && a.node(known.host).is_none_or(|n| !n.counts())
-    });
-    let enough = witnesses.len() >= view.spec().engine.witnesses(view.ring(&witnesses).len());
-    if alive && enough {
+    let gone = |a: &&Answer| a.node(known.host).is_none_or(|n| !n.counts());
+    let enough = witnesses.len() >= view.spec().engine.witnesses(view.ledger.known.len());
+    if witnesses.iter().all(gone) && enough {
         describe(view, m, node)
     } else {
         None

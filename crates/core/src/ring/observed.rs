@@ -220,10 +220,12 @@ impl Observed {
         self.members.iter().find(|m| m.member == *member)
     }
 
-    /// What the gate of this member's pod said.
+    /// What the gate of this member's pod said. If the Node is gone, it says nothing any more.
     pub fn report(&self, member: &Member) -> Option<&Report> {
-        let pod = self.member(member)?.pod.as_ref()?;
-        pod.report.as_ref().filter(|_| !pod.terminating)
+        let m = self.member(member)?;
+        let pod = m.pod.as_ref().filter(|p| !p.terminating)?;
+        let away = m.claim.is_some_and(|c| c.node_gone_since.is_some());
+        pod.report.as_ref().filter(|_| !away)
     }
 
     /// The addresses of the declared members.

@@ -45,6 +45,23 @@ fn delete(view: &View<'_>, member: &Member, plan: Plan) -> Plan {
     plan
 }
 
+/// A new member whose Node is gone before it joined: nothing of it is in the ring, so its claim may go.
+pub(super) fn evict_stranger(view: &View<'_>, member: &Member) -> Option<Plan> {
+    let address = view.seen.member(member)?.address?;
+    let witnesses = view.witnesses(member);
+    let listed = |a: &&super::observed::Answer| a.at_address(address).next().is_some();
+    let heard = view
+        .ledger
+        .known
+        .keys()
+        .all(|m| witnesses.iter().any(|a| a.by == *m));
+    let may = heard && !witnesses.is_empty() && !witnesses.iter().any(listed);
+    let why = Why::Evict {
+        member: member.clone(),
+    };
+    may.then(|| delete(view, member, Plan::because(why)))
+}
+
 /// The volume is being given up: go on until the member waits with another one.
 pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) -> Plan {
     let member = &work.member;
@@ -57,7 +74,8 @@ pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) ->
             .wake_at(until);
     }
     let claim = view.seen.member(member).and_then(|m| m.claim);
-    let old = claim.is_some_and(|c| lost.volume.is_none_or(|v| v == c.uid));
+    let gone = view.node_is_gone(member);
+    let old = claim.is_some_and(|c| gone || lost.volume.is_none_or(|v| v == c.uid));
     if !old {
         let member = member.clone();
         return Plan::because(Why::Evicting { member });

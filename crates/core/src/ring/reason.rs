@@ -78,6 +78,7 @@ whys! {
     Found { member: Member } for Progressing => "no ring yet: {member} founds it";
     FoundLater { member: Member } => "no ring yet: waiting for {member}, the first member, to come up empty";
     DataElsewhere { member: Member } => "no ring is founded: {member} has a volume whose content is not known yet";
+    NodeGoneUnknown { member: Member } for StorageLost, human => "no ring is founded: the Node that holds the volume of {member} is gone, and nobody knows what is on it; delete its claim and its pod if it held no ring";
     DataLost { member: Member } for StorageLost, human => "{member} lost its disk and nobody else holds its data: the ring is lost; restore a backup, or delete the ledger (ConfigMap `<cluster>-ring`) to found an empty ring";
     Join { member: Member } for Progressing => "{member} is new and joins";
     JoinLater { member: Member, check: Check } => "{member} is new and joins later: {check}";

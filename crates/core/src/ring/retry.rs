@@ -17,6 +17,9 @@ pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
     if let Some(plan) = finished(view, work, grant).or_else(|| overtaken(view, work)) {
         return plan;
     }
+    if view.node_is_gone(&work.member) {
+        return again(view, work);
+    }
     let Some((m, pod, report)) = present(view, work) else {
         return waiting(work, grant);
     };
@@ -34,8 +37,8 @@ pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
 
 fn present<'a>(view: &View<'a>, work: &Work) -> Option<(&'a MemberView, PodUid, &'a Report)> {
     let m = view.seen.member(&work.member)?;
-    let pod = m.pod.as_ref().filter(|p| !p.terminating)?;
-    Some((m, pod.uid, pod.report.as_ref()?))
+    let pod = m.pod.as_ref()?;
+    Some((m, pod.uid, view.seen.report(&work.member)?))
 }
 
 fn waiting(work: &Work, grant: &Grant) -> Plan {
@@ -99,7 +102,10 @@ fn failed(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
 
 /// The last try failed; is it time for the next?
 pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
-    if let Some(plan) = overtaken(view, work).or_else(|| removed(view, work)) {
+    if let Some(plan) = overtaken(view, work)
+        .or_else(|| removed(view, work))
+        .or_else(|| yields(view, work))
+    {
         return plan;
     }
     let member = work.member.clone();
@@ -130,7 +136,10 @@ pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
 
 /// A human must look. One who makes the pod anew orders another round of tries.
 pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
-    if let Some(plan) = overtaken(view, work).or_else(|| removed(view, work)) {
+    if let Some(plan) = overtaken(view, work)
+        .or_else(|| removed(view, work))
+        .or_else(|| yields(view, work))
+    {
         return plan;
     }
     let member = work.member.clone();
@@ -146,6 +155,15 @@ pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
     }
     let failed = work.failed;
     Plan::because(Why::GivenUp { member, failed })
+}
+
+/// A new member that does not run gives its place to a member that lost its storage: nobody can join a ring in which
+/// somebody is down.
+fn yields(view: &View<'_>, work: &Work) -> Option<Plan> {
+    let new = matches!(work.task, Task::Join);
+    let lost = view.ledger.known.keys().any(|m| view.is_lost(m));
+    let member = work.member.clone();
+    (new && lost).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
 }
 
 /// Somebody removed the dead node: there is nothing to replace, and the member may join as new.
@@ -177,7 +195,7 @@ fn overtaken(view: &View<'_>, work: &Work) -> Option<Plan> {
         return None;
     }
     let witnesses = view.witnesses(&work.member);
-    let enough = witnesses.len() >= view.spec().engine.witnesses(view.ring(&witnesses).len());
+    let enough = witnesses.len() >= view.spec().engine.witnesses(view.ledger.known.len());
     let untouched = |a: &&Answer| {
         let alone = a.at_address(lost.address).all(|n| n.host == lost.host);
         a.node(lost.host).is_some_and(Seen::is_normal) && alone && !a.nodes.iter().any(Seen::is_busy)
@@ -208,10 +226,10 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
     }
     let witnesses = view.witnesses(&work.member);
     let enough = match &work.task {
-        Task::Replace { .. } => view.spec().engine.witnesses(view.ring(&witnesses).len()),
+        Task::Replace { .. } => view.spec().engine.witnesses(view.ledger.known.len()),
         Task::Found | Task::Join | Task::Leave { .. } => 1,
     };
-    let node = seen_by_all(&witnesses, m, work, grant).filter(|_| witnesses.len() >= enough)?;
+    let node = seen_by_all(&witnesses, m, work, grant, report).filter(|_| witnesses.len() >= enough)?;
     let known = describe(view, m, node)?;
     let member = work.member.clone();
     let next = view.ledger.with(|next| {
@@ -259,14 +277,23 @@ fn founded(view: &View<'_>, work: &Work, report: &Report) -> Option<Plan> {
     })
 }
 
-/// The one node at this member's address that every witness sees up and normal, if it is the new one.
-fn seen_by_all<'a>(witnesses: &[&'a Answer], m: &MemberView, work: &Work, grant: &Grant) -> Option<&'a Seen> {
+/// The one node at this member's address that every witness sees as normal, if it is the new one. Whether it is up at
+/// this moment does not matter: the place is taken, and that must be on record.
+fn seen_by_all<'a>(
+    witnesses: &[&'a Answer],
+    m: &MemberView,
+    work: &Work,
+    grant: &Grant,
+    report: &Report,
+) -> Option<&'a Seen> {
     let address = m.address?;
     let only = |answer: &'a Answer| -> Option<&'a Seen> {
         let mut there = answer.at_address(address);
         let node = there.next()?;
-        let good = node.owner && node.state == NodeState::Normal && node.liveness == Liveness::Up;
-        let new = work.lost().is_none_or(|lost| is_new(lost, node, answer, grant));
+        let good = node.owner && node.state == NodeState::Normal;
+        let new = work
+            .lost()
+            .is_none_or(|lost| is_new(lost, node, answer, grant, report));
         (there.next().is_none() && good && new).then_some(node)
     };
     let (head, rest) = witnesses.split_first()?;
@@ -275,10 +302,11 @@ fn seen_by_all<'a>(witnesses: &[&'a Answer], m: &MemberView, work: &Work, grant:
     rest.iter().all(same).then_some(node)
 }
 
-/// Another host id, and the old one is nowhere; or the old host id in a later life.
-fn is_new(lost: &Known, node: &Seen, answer: &Answer, grant: &Grant) -> bool {
+/// Another host id, and the old one is nowhere; or the old host id in a later life, that is up or was found complete.
+fn is_new(lost: &Known, node: &Seen, answer: &Answer, grant: &Grant, report: &Report) -> bool {
     if node.host == lost.host {
-        node.generation > grant.generation
+        let complete = matches!(report.found, Found::Started(_)) || node.liveness == Liveness::Up;
+        complete && node.generation > grant.generation
     } else {
         answer.node(lost.host).is_none_or(|n| !n.counts())
     }

@@ -29,7 +29,8 @@ impl<'a> Facts<'a> {
     pub(super) fn report(self, member: &Member) -> Option<&'a Report> {
         let view = self.seen.members.iter().find(|m| m.member == *member)?;
         let pod = view.pod.as_ref()?;
-        if pod.terminating {
+        let away = view.claim.is_some_and(|c| c.node_gone_since.is_some());
+        if pod.terminating || away {
             None
         } else {
             pod.report.as_ref()

@@ -85,6 +85,20 @@ fn has_left(judge: &Judge<'_>, at: usize, member: &Member) -> bool {
     judge.facts.seen.spec.declared(member).is_none() && !known
 }
 
+/// Nothing is on record of it, others answered, and none lists anybody at its address.
+fn never_joined(judge: &Judge<'_>, member: &Member) -> bool {
+    let facts = judge.facts;
+    let known = facts.ledger.is_some_and(|l| l.known.contains_key(member));
+    let address = view(judge, member).and_then(|m| m.address);
+    let listed = facts.others(member).any(|a| {
+        a.nodes
+            .iter()
+            .any(|n| Some(n.address) == address && n.state != crate::ring::observed::NodeState::Left)
+    });
+    let asked = facts.others(member).next().is_some();
+    !known && asked && !listed && facts.node_gone(member) && !facts.waits(member)
+}
+
 /// A human labelled it, and the ledger says so.
 fn by_label(judge: &Judge<'_>, at: usize, member: &Member) -> bool {
     let work = judge.ledger_at(at).and_then(|l| l.work.as_ref());
@@ -103,7 +117,7 @@ pub(super) fn delete_claim(judge: &mut Judge<'_>, at: usize, member: &Member, ui
     {
         judge.broken(at, Invariant::NeverWiped, Some(member));
     }
-    if has_left(judge, at, member) || by_label(judge, at, member) {
+    if has_left(judge, at, member) || by_label(judge, at, member) || never_joined(judge, member) {
         return;
     }
     let work = judge.ledger_at(at).and_then(|l| l.work.as_ref());

@@ -120,7 +120,34 @@ impl Ring {
                 process.view.remove(&target);
             }
         }
+        self.announce(at, host, target);
         Ok(())
+    }
+
+    /// A node is done only when the others have heard that it is.
+    fn announce(&mut self, at: usize, host: HostId, target: Option<HostId>) {
+        let own = self.process(at).and_then(|p| p.own()).cloned();
+        let Some(mut own) = own else {
+            return;
+        };
+        own.status = Status::Normal;
+        own.heartbeat += 1;
+        let reached: Vec<usize> = self
+            .running()
+            .into_iter()
+            .filter(|p| *p != at && self.linked(*p, at))
+            .collect();
+        for other in reached {
+            if let Some(process) = self.process_mut(other) {
+                process.view.insert(host, own.clone());
+                if let Some(target) = target.filter(|t| *t != host) {
+                    process.view.remove(&target);
+                }
+            }
+        }
+        if let Some(mine) = self.process_mut(at).and_then(|p| p.view.get_mut(&host)) {
+            *mine = own;
+        }
     }
 
     /// Every row that this member is to keep, from whoever runs and has it.

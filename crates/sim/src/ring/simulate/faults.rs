@@ -35,7 +35,7 @@ impl Simulation {
 
     /// One fault, and the next one is planned. Often two come together.
     pub(super) fn fault(&mut self) {
-        let pause = if self.chance.one_in(3) { 1..20 } else { 60..420 };
+        let pause = if self.chance.one_in(4) { 1..20 } else { 120..700 };
         self.next_fault = self.world.now + Duration::from_secs(self.chance.between(pause));
         self.faults += 1;
         let place = self.victim();

@@ -107,10 +107,12 @@ impl World {
             .map(|p| p.disk.rows.iter().copied().collect())
             .unwrap_or_default();
         for row in held {
-            let left = self.ring.truth.iter().any(|(host, t)| {
+            let left = self.ring.replicas(row).iter().any(|host| {
+                let Some(t) = self.ring.truth.get(host).filter(|t| t.place != place) else {
+                    return false;
+                };
                 let there = self.ring.places.get(t.place).map(|p| &p.disk);
-                let mounted = there.is_some_and(|d| d.host() == Some(*host) && d.rows.contains(&row));
-                t.place != place && mounted
+                there.is_some_and(|d| d.host() == Some(*host) && d.rows.contains(&row))
             });
             if !left {
                 self.judge.excused.insert(row);
