@@ -157,13 +157,15 @@ pub(super) fn obstacle(view: &View<'_>, member: &Member) -> Option<Why> {
         Some(Why::JoinLater { member, check })
     };
     if witnesses.is_empty() {
-        let started = |m: &MemberView| {
-            let report = view.seen.report(&m.member);
-            m.member != *member && !report.is_some_and(Report::waits_empty) && m.pod.is_some()
+        let may_return = |m: &MemberView| {
+            let waits = view.seen.report(&m.member).is_some_and(Report::waits_empty);
+            m.member != *member && m.pod.is_some() && !waits && !view.node_is_gone(&m.member)
         };
-        let alone = view.ledger.known.is_empty() && !view.seen.members.iter().any(started);
+        let alone = view.ledger.known.is_empty() && !view.seen.members.iter().any(may_return);
+        // Nobody but the founder can have had anything.
+        let founder = view.spec().members.first().map_or(member, |d| &d.member);
         return if alone {
-            let member = member.clone();
+            let member = founder.clone();
             Some(Why::DataLost { member })
         } else {
             later(Check::NobodyAnswers { wanted: 1 })

@@ -124,7 +124,7 @@ pub(super) fn verdict(case: &Case<'_>) -> Verdict {
         return Verdict::Holds(findings);
     };
     let untaught = matches!(first.check, Check::SeedNotTaught { .. });
-    if untaught && open.len() == 1 && case.pod_waits {
+    if untaught && open.len() == 1 {
         return Verdict::Teach(teach(case).showing(findings));
     }
     let human = open.iter().find(|f| f.check.needs_human());

@@ -158,12 +158,18 @@ pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
 }
 
 /// A new member that does not run gives its place to a member that lost its storage: nobody can join a ring in which
-/// somebody is down.
+/// somebody is down. If the others see it as a member, it had joined before its disk was lost: then it is to be put on
+/// record, and replaced.
 fn yields(view: &View<'_>, work: &Work) -> Option<Plan> {
     let new = matches!(work.task, Task::Join);
     let lost = view.ledger.known.keys().any(|m| view.is_lost(m));
     let member = work.member.clone();
-    (new && lost).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
+    let address = view.seen.member(&member).and_then(|m| m.address);
+    let joined = view.witnesses(&member).iter().any(|a| {
+        let there = |n: &Seen| Some(n.address) == address && n.is_normal();
+        a.nodes.iter().any(there)
+    });
+    (new && (lost || joined)).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
 }
 
 /// Somebody removed the dead node: there is nothing to replace, and the member may join as new.

@@ -70,7 +70,7 @@ impl<'a> View<'a> {
     /// The Node that holds this member's volume has been gone for long enough.
     pub fn node_is_gone(&self, member: &Member) -> bool {
         let claim = self.seen.member(member).and_then(|m| m.claim);
-        let since = claim.filter(|c| !c.terminating).and_then(|c| c.node_gone_since);
+        let since = claim.and_then(|c| c.node_gone_since);
         since.is_some_and(|since| self.now.since(since) >= self.spec().timing.node_gone)
     }
 

@@ -35,7 +35,11 @@ impl Bench {
     /// A ring that is whole, with rows in it.
     pub(crate) fn whole(profile: Profile, members: u8, copies: u32) -> Self {
         let mut bench = Self::declared(profile, members, copies);
-        assert!(bench.heals(40), "{profile:?} did not come up: {:?}", bench.reasons());
+        assert!(
+            bench.heals(40),
+            "{profile:?} did not come up: {:?}",
+            bench.reasons()
+        );
         for _ in 0..20 {
             bench.write();
         }

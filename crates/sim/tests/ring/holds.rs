@@ -7,7 +7,13 @@ use sim::ring::model::Profile;
 /// Nothing was permitted, and every disk is where it was.
 fn untouched(bench: &Bench, grants: u64) {
     assert_eq!(bench.grants(), grants, "{}", bench.text());
-    assert!(bench.world.objects.iter().all(|o| o.claim.is_some_and(|c| !c.terminating)));
+    assert!(
+        bench
+            .world
+            .objects
+            .iter()
+            .all(|o| o.claim.is_some_and(|c| !c.terminating))
+    );
 }
 
 #[test]
@@ -33,7 +39,11 @@ fn n5_without_any_other_member_an_empty_node_is_not_started() {
         bench.pass(50);
         untouched(&bench, 3);
         assert!(bench.world.ring.running().is_empty());
-        assert!(bench.text().contains("no other member answers"), "{}", bench.text());
+        assert!(
+            bench.text().contains("no other member answers"),
+            "{}",
+            bench.text()
+        );
         assert!(bench.heals(60), "{profile:?}: {}", bench.text());
     }
 }
@@ -75,7 +85,11 @@ fn n8_two_lost_in_five_one_at_a_time_or_the_databases_refusal_is_shown() {
             assert_eq!(bench.grants(), 7);
         } else {
             untouched(&bench, 5);
-            assert!(bench.text().contains("request canceled because some required nodes are dead"));
+            assert!(
+                bench
+                    .text()
+                    .contains("request canceled because some required nodes are dead")
+            );
         }
     }
 }
@@ -150,7 +164,10 @@ fn n26_a_cassandra_that_lost_its_disk_is_never_its_own_seed() {
     bench.down(2, 30);
     bench.wipe(1);
     bench.pass(20);
-    assert!(bench.world.ring.running().is_empty(), "it would be Normal, and empty");
+    assert!(
+        bench.world.ring.running().is_empty(),
+        "it would be Normal, and empty"
+    );
     assert!(bench.heals(60), "{}", bench.text());
 }
 
@@ -164,7 +181,10 @@ fn an_old_disk_that_returns_after_the_replacement_is_not_started() {
         let known = bench.known(1);
         bench.mount(1);
         bench.pass(10);
-        assert!(bench.world.ring.process(1).is_none(), "it would take its tokens back");
+        assert!(
+            bench.world.ring.process(1).is_none(),
+            "it would take its tokens back"
+        );
         assert!(bench.says("RetiredDisk"), "{}", bench.text());
         assert_eq!(bench.known(1), known);
     }

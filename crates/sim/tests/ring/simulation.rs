@@ -34,6 +34,9 @@ fn random_faults_replace_no_living_node_and_the_ring_heals_or_asks_for_a_human()
         profiles.insert(config(seed).profile);
     }
     assert_eq!(profiles.len(), 5);
-    assert!(replaced > 50, "only {replaced} nodes took a place: nothing was put to the test");
+    assert!(
+        replaced > 50,
+        "only {replaced} nodes took a place: nothing was put to the test"
+    );
     assert!(healed > 100, "only {healed} rings healed by themselves");
 }

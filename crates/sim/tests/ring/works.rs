@@ -36,7 +36,10 @@ fn s2_every_member_gets_one_record_the_first_included_and_then_nobody_is_asked()
 
 fn replaced(profile: Profile, place: usize, lose: impl Fn(&mut Bench, usize)) {
     let mut bench = Bench::whole(profile, 3, 3);
-    let (old, token) = (bench.known(place), bench.world.ring.truth[&bench.known(place).host].token);
+    let (old, token) = (
+        bench.known(place),
+        bench.world.ring.truth[&bench.known(place).host].token,
+    );
     lose(&mut bench, place);
     bench.tick();
     assert!(bench.heals(20), "{profile:?}: {}", bench.text());
@@ -45,7 +48,16 @@ fn replaced(profile: Profile, place: usize, lose: impl Fn(&mut Bench, usize)) {
     assert_eq!(bench.world.ring.truth[&new.host].token, token, "the old tokens");
     assert_eq!(new.host == old.host, profile.keeps_host());
     assert_ne!(new.disk, old.disk, "{profile:?}: the record names the new disk");
-    assert!(bench.world.ledger.as_ref().unwrap().1.retired.contains(&old.disk.unwrap()));
+    assert!(
+        bench
+            .world
+            .ledger
+            .as_ref()
+            .unwrap()
+            .1
+            .retired
+            .contains(&old.disk.unwrap())
+    );
     assert!(bench.noted("is whole again"), "S11: who replaced whom is told");
 }
 
@@ -225,7 +237,12 @@ fn a_disk_that_comes_back_before_anything_was_taken_keeps_its_place() {
 fn cassandra_peers_are_taught_the_address_before_it_is_taken_over() {
     let mut bench = Bench::whole(Profile::Cassandra5, 3, 3);
     for place in [0, 2] {
-        bench.world.ring.places[place].process.as_mut().unwrap().seeds.clear();
+        bench.world.ring.places[place]
+            .process
+            .as_mut()
+            .unwrap()
+            .seeds
+            .clear();
     }
     bench.wipe(1);
     bench.tick();

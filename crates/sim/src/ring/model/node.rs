@@ -116,8 +116,14 @@ impl Process {
                 .get(host)
                 .is_none_or(|mine| (theirs.generation, theirs.heartbeat) > (mine.generation, mine.heartbeat));
             if newer {
+                // Of somebody new it is known only when the other one heard of it.
+                let heard = if self.view.contains_key(host) {
+                    now
+                } else {
+                    theirs.heard
+                };
                 let known = Endpoint {
-                    heard: now,
+                    heard,
                     ..theirs.clone()
                 };
                 self.view.insert(*host, known);
