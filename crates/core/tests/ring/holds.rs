@@ -163,6 +163,8 @@ fn another_node_at_the_address_another_one_down_or_another_schema() {
         let other = Seen {
             host: HostId(0xff),
             address: address(1),
+            owner: false,
+            liveness: Liveness::Up,
             ..s.node(0, 1).clone()
         };
         s.seen.answers[0].nodes.push(other);
