@@ -9,5 +9,6 @@
 pub mod hibernation;
 pub mod lease;
 pub mod memgraph;
+pub mod ring;
 pub mod schedule;
 pub mod time;

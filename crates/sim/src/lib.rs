@@ -3,3 +3,4 @@
 pub mod hibernation;
 pub mod kube;
 pub mod memgraph;
+pub mod ring;

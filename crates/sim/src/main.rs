@@ -4,7 +4,7 @@ mod command;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
-use command::{explore, hibernation, run, scenario};
+use command::{explore, hibernation, ring, run, scenario};
 use mainstay_core::memgraph::Rule;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
@@ -25,6 +25,8 @@ enum World {
     Memgraph,
     /// A hibernation plan: restore points, resources, operators, people.
     Hibernation,
+    /// A ring of Scylla or Cassandra nodes: disks, pods with their gates, operators.
+    Ring,
 }
 
 #[derive(Subcommand)]
@@ -159,6 +161,9 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
         } => anyhow::bail!(
             "the world of hibernation is simulated, not searched: `sim run --world hibernation`"
         ),
+        Command::Explore {
+            world: World::Ring, ..
+        } => anyhow::bail!("the ring is simulated, not searched: `sim run --world ring`"),
         Command::Run {
             world,
             seeds,
@@ -185,6 +190,10 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
                     no_switches(&without)?;
                     hibernation::run(&hibernation::Request { seeds, jobs, json }, out)
                 }
+                World::Ring => {
+                    no_switches(&without)?;
+                    ring::run(seeds, jobs, json, out)
+                }
             }
         }
         Command::Replay {
@@ -197,6 +206,10 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
             World::Hibernation => {
                 no_switches(&without)?;
                 hibernation::replay(seed, json, out)
+            }
+            World::Ring => {
+                no_switches(&without)?;
+                ring::replay(seed, json, out)
             }
         },
         Command::Scenario { files } => scenario::run(&files, out),

@@ -2,6 +2,7 @@
 
 pub(crate) mod explore;
 pub(crate) mod hibernation;
+pub(crate) mod ring;
 pub(crate) mod run;
 pub(crate) mod scenario;
 

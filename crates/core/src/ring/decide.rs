@@ -1,0 +1,124 @@
+//! The driver: one screen, one decision.
+
+use super::ledger::{Ledger, Phase, Task, Work};
+use super::observed::Observed;
+use super::reason::Why;
+use super::spec::Managed;
+use super::stamp::Found;
+use super::step::{Plan, Step};
+use super::view::View;
+use super::{attended, joining, labels, learn, leaving, print, replacing, retry};
+use crate::time::Time;
+
+/// What to do now. Total: a doubt becomes a plan without steps and a reason, never an error.
+///
+/// `ledger` is `None` if there is none. The same arguments always give the same plan.
+pub fn decide(ledger: Option<&Ledger>, seen: &Observed, now: Time) -> Plan {
+    if let Some(until) = seen.wishes.paused_until.filter(|until| now < *until) {
+        return Plan::because(Why::Paused { until }).wake_at(until);
+    }
+    if seen.wishes.hibernated {
+        return Plan::because(Why::Asleep);
+    }
+    let Some(ledger) = ledger else {
+        let new = Box::new(Ledger::new(seen.cluster));
+        return Plan::because(Why::NewLedger).then(Step::CreateLedger(new));
+    };
+    if ledger.cluster != seen.cluster {
+        return Plan::because(Why::OtherCluster).then(Step::DeleteLedger);
+    }
+    let view = View { ledger, seen, now };
+    if let Some(plan) = learn::turn(&view).or_else(|| print::turn(&view)) {
+        return plan;
+    }
+    let plan = match &ledger.work {
+        Some(work) => go_on(&view, work),
+        None => begin(&view),
+    };
+    wrong_disks(&view, plan)
+}
+
+/// Must the database be asked this time? While nothing changes, it is left alone.
+pub fn asks(ledger: Option<&Ledger>, seen: &Observed) -> bool {
+    let Some(ledger) = ledger.filter(|l| l.cluster == seen.cluster) else {
+        return false;
+    };
+    let settled = seen.members.iter().all(|m| {
+        let known = ledger.known.get(&m.member);
+        let declared = seen.spec.declared(&m.member).is_some();
+        let report = m.pod.as_ref().and_then(|p| p.report);
+        let running = report.is_none_or(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)));
+        let node_gone = m.claim.is_some_and(|c| c.node_gone_since.is_some());
+        let quiet = running && !node_gone && !m.replace_label && m.waits_unbootstrapped_since.is_none();
+        let same = known.is_some_and(|k| {
+            let learnt = k.disk.is_some() || report.is_none();
+            declared && Some(k.address) == m.address && learnt
+        });
+        quiet && (same || (known.is_none() && m.pod.is_none()))
+    });
+    // A ring of one has nobody to ask.
+    let others = seen.spec.members.len() > 1;
+    ledger.work.is_some() || (!settled && others)
+}
+
+fn go_on(view: &View<'_>, work: &Work) -> Plan {
+    let plan = match (&work.task, &work.phase) {
+        (Task::Leave { left }, _) => leaving::go_on(view, work, left),
+        (_, Phase::Granted(grant)) => retry::started(view, work, grant),
+        (_, Phase::Resting { until }) => retry::rested(view, work, *until),
+        (_, Phase::GivenUp { pod }) => retry::given_up(view, work, *pod),
+        (_, Phase::Labelled) => attended::labelled(view, work),
+        (Task::Replace { lost, manual }, Phase::Confirming) => replacing::confirm(view, work, lost, *manual),
+        (Task::Replace { lost, manual }, Phase::Evicting) => replacing::evict(view, work, lost, *manual),
+        // Nothing writes these; the place is freed.
+        (Task::Found | Task::Join, Phase::Confirming | Phase::Evicting | Phase::Leaving)
+        | (Task::Replace { .. }, Phase::Leaving) => Plan::because(Why::Withdrawn {
+            member: work.member.clone(),
+        })
+        .write(view.ledger.idle()),
+    };
+    view.ledger
+        .known
+        .keys()
+        .filter(|m| **m != work.member && view.is_lost(m))
+        .fold(plan, |plan, m| {
+            plan.also(Why::OneAtATime {
+                member: m.clone(),
+                other: work.member.clone(),
+            })
+        })
+}
+
+fn begin(view: &View<'_>) -> Plan {
+    let turns: &[fn(&View<'_>) -> Plan] = match view.spec().managed {
+        Managed::Here => &[leaving::begin, labels::begin, replacing::begin, joining::begin],
+        Managed::ByScyllaOperator => &[attended::begin],
+    };
+    let mut held = Plan::default();
+    for turn in turns {
+        let plan = turn(view);
+        if !plan.steps.is_empty() {
+            return plan;
+        }
+        held.reasons.extend(plan.reasons);
+        held.findings.extend(plan.findings);
+        held.wake = [held.wake, plan.wake].into_iter().flatten().min();
+    }
+    if held.reasons.is_empty() {
+        return Plan::because(Why::Whole);
+    }
+    held
+}
+
+/// Disks that a gate refuses for good: only a human can put that right.
+fn wrong_disks(view: &View<'_>, plan: Plan) -> Plan {
+    view.seen.members.iter().fold(plan, |plan, m| {
+        let member = m.member.clone();
+        match view.seen.report(&m.member).map(|r| r.found) {
+            Some(Found::Retired(_)) => plan.also(Why::RetiredDisk { member }),
+            Some(Found::Foreign(_)) => plan.also(Why::ForeignDisk { member }),
+            Some(Found::Damaged) => plan.also(Why::DamagedDisk { member }),
+            _ => plan,
+        }
+    })
+}

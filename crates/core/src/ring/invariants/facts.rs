@@ -1,0 +1,126 @@
+//! What the invariants read of the observations, read again and independently of what decides.
+
+use crate::ring::ids::{Address, HostId, Member};
+use crate::ring::ledger::{Known, Ledger};
+use crate::ring::observed::{Answer, Liveness, NodeState, Observed};
+use crate::ring::stamp::{Found, Report};
+use crate::time::Time;
+
+/// What a plan was decided on.
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) ledger: Option<&'a Ledger>,
+    pub(super) seen: &'a Observed,
+    pub(super) now: Time,
+}
+
+impl<'a> Facts<'a> {
+    /// Fresh answers of other members.
+    pub(super) fn others(self, member: &Member) -> impl Iterator<Item = &'a Answer> {
+        let member = member.clone();
+        let read_at = self.seen.read_at;
+        self.seen
+            .answers
+            .iter()
+            .filter(move |a| a.at >= read_at && a.by != member)
+    }
+
+    /// What the gate of this member says, and the pod is not on its way out.
+    pub(super) fn report(self, member: &Member) -> Option<&'a Report> {
+        let view = self.seen.members.iter().find(|m| m.member == *member)?;
+        let pod = view.pod.as_ref()?;
+        let away = view.claim.is_some_and(|c| c.node_gone_since.is_some());
+        if pod.terminating || away {
+            None
+        } else {
+            pod.report.as_ref()
+        }
+    }
+
+    /// It waits before its start with a disk that is not bootstrapped.
+    pub(super) fn waits(self, member: &Member) -> bool {
+        let report = self.report(member);
+        report.is_some_and(|r| matches!(r.found, Found::Empty | Found::Unfinished(_)))
+    }
+
+    /// Others answered, enough of them, and all have seen this host down for the grace period.
+    pub(super) fn is_dead(self, member: &Member, host: HostId) -> bool {
+        let grace = self.seen.spec.timing.grace;
+        let dead = |a: &Answer| {
+            let node = a.nodes.iter().find(|n| n.host == host);
+            node.is_some_and(|n| matches!(n.liveness, Liveness::Down(time) if time >= grace))
+        };
+        let known = self.ledger.map_or(0, |l| l.known.len());
+        let enough = self.seen.spec.engine.witnesses(known).max(1);
+        self.others(member).count() >= enough && self.others(member).all(dead)
+    }
+
+    /// No other node is seen alive in this host's stead or beside it.
+    pub(super) fn nobody_at(self, member: &Member, address: Address, except: HostId) -> bool {
+        let other = |a: &Answer| {
+            a.nodes
+                .iter()
+                .any(|n| n.address == address && n.host != except && n.state != NodeState::Left)
+        };
+        !self.others(member).any(other)
+    }
+
+    /// Nobody but this host is in the middle of something.
+    pub(super) fn is_quiet(self, member: &Member, except: Option<HostId>) -> bool {
+        let busy = |a: &Answer| {
+            a.nodes.iter().any(|n| {
+                let moving = match n.state {
+                    NodeState::Normal | NodeState::Left => false,
+                    NodeState::Unknown => !n.owner,
+                    NodeState::Joining | NodeState::Replacing | NodeState::Leaving | NodeState::Moving => {
+                        true
+                    }
+                };
+                moving && Some(n.host) != except
+            })
+        };
+        !self.others(member).any(busy)
+    }
+
+    /// Another member sees this host, normal, at this address.
+    pub(super) fn seen_normal(self, member: &Member, known: &Known) -> bool {
+        self.others(member).any(|a| {
+            a.nodes.iter().any(|n| {
+                let normal = n.owner && matches!(n.state, NodeState::Normal | NodeState::Unknown);
+                normal && n.host == known.host && n.address == known.address
+            })
+        })
+    }
+
+    /// The Node of its volume has been gone for long enough.
+    pub(super) fn node_gone(self, member: &Member) -> bool {
+        let view = self.seen.members.iter().find(|m| m.member == *member);
+        let since = view.and_then(|m| m.claim).and_then(|c| c.node_gone_since);
+        since.is_some_and(|since| self.now.since(since) >= self.seen.spec.timing.node_gone)
+    }
+
+    /// A human put the label on it.
+    pub(super) fn labelled(self, member: &Member) -> bool {
+        let mut views = self.seen.members.iter();
+        views.any(|m| m.member == *member && m.replace_label)
+    }
+
+    /// Every keyspace has more copies in this datacenter than members of it are lost.
+    pub(super) fn has_copies(self, member: &Member, lost: &Known) -> bool {
+        let spec = &self.seen.spec;
+        let dc = &lost.location.dc;
+        let gone = self.ledger.map_or(0, |l| {
+            let there = l.known.iter().filter(|(_, k)| k.location.dc == *dc);
+            there
+                .filter(|(m, _)| *m == member || self.waits(m) || self.node_gone(m))
+                .count()
+        });
+        let mut keyspaces = self.others(member).flat_map(|a| &a.keyspaces);
+        spec.accept_loss
+            || keyspaces.all(|k| {
+                let counts = !k.accounts || spec.authentication;
+                let copies = k.copies.get(dc).copied();
+                !counts || copies.is_none_or(|c| usize::try_from(c).is_ok_and(|c| c > gone.max(1)))
+            })
+    }
+}

@@ -1,0 +1,142 @@
+//! A member that is not declared any more leaves the ring, and only then its objects go.
+
+use super::checks;
+use super::ids::Member;
+use super::learn::is_removed;
+use super::ledger::{Known, Phase, Task, Work};
+use super::observed::{Answer, Liveness, MemberView};
+use super::reason::{Check, Why};
+use super::step::{Plan, Step};
+use super::view::View;
+
+/// Somebody who is to leave, or the objects of somebody who has left.
+pub(super) fn begin(view: &View<'_>) -> Plan {
+    let mut plan = Plan::default();
+    for m in &view.seen.members {
+        if view.spec().declared(&m.member).is_some() {
+            continue;
+        }
+        let Some(known) = view.ledger.known.get(&m.member) else {
+            match clear(view, m) {
+                Some(done) => return done,
+                None => continue,
+            }
+        };
+        let member = m.member.clone();
+        match obstacle(view, &member, known) {
+            Some(check) => plan = plan.also(Why::LeaveLater { member, check }),
+            None => return leave(view, member, known),
+        }
+    }
+    plan
+}
+
+fn leave(view: &View<'_>, member: Member, known: &Known) -> Plan {
+    let host = known.host;
+    let work = Work {
+        member: member.clone(),
+        task: Task::Leave { left: known.clone() },
+        phase: Phase::Leaving,
+        since: view.now,
+        failed: 0,
+    };
+    Plan::because(Why::Leave {
+        member: member.clone(),
+    })
+    .write(view.ledger.working(work))
+    .then(Step::Decommission { member, host })
+}
+
+/// Why this member cannot leave now.
+fn obstacle(view: &View<'_>, member: &Member, known: &Known) -> Option<Check> {
+    let witnesses = view.witnesses(member);
+    let wanted = view.ledger.known.len().saturating_sub(1).max(1);
+    let got = witnesses.len();
+    if got < wanted {
+        return Some(Check::TooFewAnswers { got, wanted });
+    }
+    let down = |a: &&Answer| {
+        let node = a.nodes.iter().find(|n| n.owner && n.liveness != Liveness::Up)?;
+        Some(Check::OtherDown {
+            other: node.host,
+            by: a.by.clone(),
+        })
+    };
+    let check = witnesses.iter().find_map(down);
+    check
+        .or_else(|| checks::busy(&witnesses, None))
+        .or_else(|| crowded(view, known, &witnesses))
+}
+
+/// A keyspace that needs as many members as there are left with this one.
+fn crowded(view: &View<'_>, known: &Known, witnesses: &[&Answer]) -> Option<Check> {
+    let dc = &known.location.dc;
+    let there = view
+        .ledger
+        .known
+        .values()
+        .filter(|k| k.location.dc == *dc)
+        .count();
+    let left = u32::try_from(there.saturating_sub(1)).unwrap_or(u32::MAX);
+    let keyspaces = witnesses.iter().flat_map(|a| &a.keyspaces);
+    keyspaces
+        .filter_map(|k| Some((k, *k.copies.get(dc)?)))
+        .find_map(|(k, copies)| {
+            (copies > left).then(|| Check::TooFewCopies {
+                keyspace: k.name.clone(),
+                copies,
+                lost: 1,
+            })
+        })
+}
+
+/// It was told to leave.
+pub(super) fn go_on(view: &View<'_>, work: &Work, left: &Known) -> Plan {
+    let member = work.member.clone();
+    if is_removed(view, &member, left.host) {
+        let next = view.ledger.with(|next| {
+            next.known.remove(&member);
+            next.retired.extend(left.disk);
+            next.work = None;
+        });
+        return Plan::because(Why::HasLeft { member }).write(next);
+    }
+    // Declared again before it began: it stays.
+    let normal = |a: &&Answer| a.node(left.host).is_some_and(super::observed::Seen::is_normal);
+    let witnesses = view.witnesses(&member);
+    let stays = !witnesses.is_empty() && witnesses.iter().all(normal);
+    let plan = Plan::because(Why::Leaving {
+        member: member.clone(),
+    });
+    if stays && view.spec().declared(&member).is_some() {
+        return plan.write(view.ledger.idle());
+    }
+    if stays && obstacle(view, &member, left).is_none() {
+        let host = left.host;
+        return plan.then(Step::Decommission { member, host });
+    }
+    plan
+}
+
+/// The objects of a member that is neither declared nor in the ring.
+fn clear(view: &View<'_>, m: &MemberView) -> Option<Plan> {
+    let witnesses = view.witnesses(&m.member);
+    let address = m.address;
+    let listed = |a: &&Answer| address.is_some_and(|at| a.at_address(at).next().is_some());
+    let complete = witnesses.len() >= view.ledger.known.len().max(1);
+    if !complete || witnesses.iter().any(listed) {
+        return None;
+    }
+    let member = m.member.clone();
+    let plan = Plan::because(Why::HasLeft {
+        member: member.clone(),
+    });
+    let plan = match m.claim.filter(|c| !c.terminating) {
+        Some(claim) => plan.then(Step::DeleteClaim {
+            member: member.clone(),
+            uid: claim.uid,
+        }),
+        None => plan,
+    };
+    Some(plan.then(Step::Retire { member }))
+}

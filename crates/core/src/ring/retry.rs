@@ -1,0 +1,319 @@
+//! A start that was permitted: finished, failed, tried again, given up, or overtaken by the old disk.
+
+use super::ids::PodUid;
+use super::joining::{grant_first, obstacle};
+use super::learn::{describe, is_removed};
+use super::ledger::{Grant, Known, Phase, Task, Work};
+use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
+use super::reason::Why;
+use super::replacing::{self, Verdict, permit, phase, verdict};
+use super::stamp::{Found, Report};
+use super::step::{Plan, Step};
+use super::view::View;
+use crate::time::Time;
+
+/// The node may start, or has started.
+pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
+    if let Some(plan) = finished(view, work, grant).or_else(|| overtaken(view, work)) {
+        return plan;
+    }
+    if view.node_is_gone(&work.member) {
+        return again(view, work);
+    }
+    let Some((m, pod, report)) = present(view, work) else {
+        return waiting(work, grant);
+    };
+    let ours = report.disk == grant.disk && m.claim.is_some_and(|c| c.uid == grant.volume);
+    match report.found {
+        Found::Unfinished(number) if ours && number == grant.number => failed(view, work, pod),
+        // The permission names what is not there any more, and was not used on what is.
+        Found::Empty | Found::Unfinished(_) if !ours || pod != grant.pod => again(view, work),
+        Found::StartedWith(number) if number == grant.number && too_late(view, grant) => {
+            end(view, work, pod).unwrap_or_else(|| waiting(work, grant))
+        }
+        _ => waiting(work, grant),
+    }
+}
+
+fn present<'a>(view: &View<'a>, work: &Work) -> Option<(&'a MemberView, PodUid, &'a Report)> {
+    let m = view.seen.member(&work.member)?;
+    let pod = m.pod.as_ref()?;
+    Some((m, pod.uid, view.seen.report(&work.member)?))
+}
+
+fn waiting(work: &Work, grant: &Grant) -> Plan {
+    let member = work.member.clone();
+    let grant = grant.number;
+    Plan::because(Why::Started { member, grant })
+}
+
+fn too_late(view: &View<'_>, grant: &Grant) -> bool {
+    view.now.since(grant.at) >= view.spec().timing.limit
+}
+
+/// Ends a start that takes too long, unless somebody already sees it as a member.
+fn end(view: &View<'_>, work: &Work, uid: PodUid) -> Option<Plan> {
+    let address = view.seen.member(&work.member)?.address?;
+    let lost = work.lost().map(|l| l.host);
+    let joined = view.witnesses(&work.member).iter().any(|a| {
+        a.at_address(address)
+            .any(|n| n.is_normal() && (Some(n.host) != lost || n.liveness == Liveness::Up))
+    });
+    let member = work.member.clone();
+    (!joined).then(|| {
+        Plan::because(Why::TimedOut {
+            member: member.clone(),
+        })
+        .then(Step::DeletePod { member, uid })
+    })
+}
+
+/// Begins anew with what is there now.
+fn again(view: &View<'_>, work: &Work) -> Plan {
+    let member = work.member.clone();
+    match &work.task {
+        Task::Replace { .. } => {
+            let until = view.now + view.spec().timing.confirm;
+            Plan::because(Why::Confirming { member, until })
+                .write(phase(view, work, Phase::Confirming))
+                .wake_at(until)
+        }
+        Task::Found | Task::Join | Task::Leave { .. } => {
+            Plan::because(Why::Withdrawn { member }).write(view.ledger.idle())
+        }
+    }
+}
+
+fn failed(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
+    let failed = work.failed.saturating_add(1);
+    let member = work.member.clone();
+    let (why, next) = if failed >= view.spec().tries {
+        (Why::GivenUp { member, failed }, Phase::GivenUp { pod })
+    } else {
+        let until = view.now + view.spec().timing.rest;
+        (Why::TryFailed { member, failed }, Phase::Resting { until })
+    };
+    let work = Work {
+        failed,
+        ..work.clone()
+    };
+    Plan::because(why).write(phase(view, &work, next))
+}
+
+/// The last try failed; is it time for the next?
+pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
+    if let Some(plan) = overtaken(view, work)
+        .or_else(|| removed(view, work))
+        .or_else(|| yields(view, work))
+    {
+        return plan;
+    }
+    let member = work.member.clone();
+    let failed = work.failed;
+    let why = Why::TryFailed { member, failed };
+    if view.now < until {
+        return Plan::because(why).wake_at(until);
+    }
+    if !view.seen.report(&work.member).is_some_and(Report::waits_empty) {
+        return Plan::because(why);
+    }
+    match &work.task {
+        Task::Replace { lost, manual } => {
+            let case = replacing::case(view, &work.member, lost, *manual, work.failed);
+            match verdict(&case) {
+                Verdict::Holds(findings) => permit(view, work, &case).showing(findings),
+                Verdict::Teach(plan) | Verdict::Held(plan) => plan.also(why),
+            }
+        }
+        Task::Found => grant_first(view, &work.member, Task::Found, work.failed),
+        Task::Join => match obstacle(view, &work.member) {
+            None => grant_first(view, &work.member, Task::Join, work.failed),
+            Some(obstacle) => Plan::because(why).also(obstacle),
+        },
+        Task::Leave { .. } => Plan::because(why).write(view.ledger.idle()),
+    }
+}
+
+/// A human must look. One who makes the pod anew orders another round of tries.
+pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
+    if let Some(plan) = overtaken(view, work)
+        .or_else(|| removed(view, work))
+        .or_else(|| yields(view, work))
+    {
+        return plan;
+    }
+    let member = work.member.clone();
+    let anew = present(view, work).is_some_and(|(_, uid, report)| uid != pod && report.waits_empty());
+    if anew {
+        let rested = Work {
+            failed: 1,
+            ..work.clone()
+        };
+        let until = view.now;
+        let next = phase(view, &rested, Phase::Resting { until });
+        return Plan::because(Why::GivenUpOrdered { member }).write(next);
+    }
+    let failed = work.failed;
+    Plan::because(Why::GivenUp { member, failed })
+}
+
+/// A new member that does not run gives its place to a member that lost its storage: nobody can join a ring in which
+/// somebody is down. If the others see it as a member, it had joined before its disk was lost: then it is to be put on
+/// record, and replaced.
+fn yields(view: &View<'_>, work: &Work) -> Option<Plan> {
+    let new = matches!(work.task, Task::Join);
+    let lost = view.ledger.known.keys().any(|m| view.is_lost(m));
+    let member = work.member.clone();
+    let address = view.seen.member(&member).and_then(|m| m.address);
+    let joined = view.witnesses(&member).iter().any(|a| {
+        let there = |n: &Seen| Some(n.address) == address && n.is_normal();
+        a.nodes.iter().any(there)
+    });
+    (new && (lost || joined)).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
+}
+
+/// Somebody removed the dead node: there is nothing to replace, and the member may join as new.
+fn removed(view: &View<'_>, work: &Work) -> Option<Plan> {
+    let lost = work.lost()?;
+    let member = work.member.clone();
+    let host = lost.host;
+    is_removed(view, &member, host).then(|| {
+        let next = view.ledger.with(|next| {
+            next.known.remove(&member);
+            next.retired.extend(lost.disk);
+            next.work = None;
+        });
+        Plan::because(Why::RemovedByHand {
+            member: member.clone(),
+            host,
+        })
+        .write(next)
+    })
+}
+
+/// The disk that was thought to be lost is back, and nobody has taken its place yet: it keeps it.
+fn overtaken(view: &View<'_>, work: &Work) -> Option<Plan> {
+    let lost = work.lost()?;
+    let report = view.seen.report(&work.member)?;
+    // It may even have started before its place was given away.
+    let own = matches!(report.found, Found::Retired(_) | Found::Started(_));
+    if !own || Some(report.disk) != lost.disk {
+        return None;
+    }
+    let witnesses = view.witnesses(&work.member);
+    let enough = witnesses.len() >= view.spec().engine.witnesses(view.ledger.known.len());
+    let untouched = |a: &&Answer| {
+        let alone = a.at_address(lost.address).all(|n| n.host == lost.host);
+        a.node(lost.host).is_some_and(Seen::is_normal) && alone && !a.nodes.iter().any(Seen::is_busy)
+    };
+    (enough && !witnesses.is_empty() && witnesses.iter().all(untouched)).then(|| {
+        let next = view.ledger.with(|next| {
+            next.retired.remove(&report.disk);
+            next.work = None;
+        });
+        let member = work.member.clone();
+        Plan::because(Why::CameBack { member }).write(next)
+    })
+}
+
+/// The others see it as a member like any other.
+fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
+    let (m, _, report) = present(view, work)?;
+    let runs = match report.found {
+        Found::StartedWith(number) => number == grant.number,
+        Found::Started(_) => true,
+        _ => false,
+    };
+    if !runs || report.disk != grant.disk {
+        return None;
+    }
+    if work.task == Task::Found {
+        return founded(view, work, report);
+    }
+    let witnesses = view.witnesses(&work.member);
+    let enough = match &work.task {
+        Task::Replace { .. } => view.spec().engine.witnesses(view.ledger.known.len()),
+        Task::Found | Task::Join | Task::Leave { .. } => 1,
+    };
+    let node = seen_by_all(&witnesses, m, work, grant, report).filter(|_| witnesses.len() >= enough)?;
+    let known = describe(view, m, node)?;
+    let member = work.member.clone();
+    let next = view.ledger.with(|next| {
+        next.known.insert(member.clone(), known);
+        next.founded = true;
+        next.work = None;
+    });
+    let (host, labelled) = (node.host, m.replace_label);
+    let why = match &work.task {
+        Task::Replace { lost, .. } => Why::Replaced {
+            member: member.clone(),
+            host: lost.host,
+            by: host,
+        },
+        Task::Found | Task::Join | Task::Leave { .. } => Why::Joined {
+            member: member.clone(),
+            host,
+        },
+    };
+    // The label first: with it, and without the work, another replacement would begin.
+    let mut plan = Plan::because(why);
+    let manual = matches!(work.task, Task::Replace { manual: true, .. });
+    if let Some(service) = m.service.filter(|_| labelled && manual) {
+        let step = Step::RemoveReplaceLabel {
+            member: member.clone(),
+            service,
+        };
+        plan = plan.then(step).also(Why::LabelDone { member });
+    }
+    Some(plan.write(next))
+}
+
+/// The founder has nobody to be seen by: what it says of itself frees the place, and puts nothing on record.
+fn founded(view: &View<'_>, work: &Work, report: &Report) -> Option<Plan> {
+    let says = |a: &Answer| a.by == work.member && a.nodes.iter().any(Seen::is_normal);
+    let fresh = |a: &&Answer| a.at >= view.seen.read_at && says(a);
+    let member = work.member.clone();
+    let done = matches!(report.found, Found::Started(_)) || view.seen.answers.iter().any(|a| fresh(&a));
+    done.then(|| {
+        let next = view.ledger.with(|next| {
+            next.founded = true;
+            next.work = None;
+        });
+        Plan::because(Why::RingFounded { member }).write(next)
+    })
+}
+
+/// The one node at this member's address that every witness sees as normal, if it is the new one. Whether it is up at
+/// this moment does not matter: the place is taken, and that must be on record.
+fn seen_by_all<'a>(
+    witnesses: &[&'a Answer],
+    m: &MemberView,
+    work: &Work,
+    grant: &Grant,
+    report: &Report,
+) -> Option<&'a Seen> {
+    let address = m.address?;
+    let only = |answer: &'a Answer| -> Option<&'a Seen> {
+        let mut there = answer.at_address(address);
+        let node = there.next()?;
+        let good = node.owner && node.state == NodeState::Normal;
+        let new = work
+            .lost()
+            .is_none_or(|lost| is_new(lost, node, answer, grant, report));
+        (there.next().is_none() && good && new).then_some(node)
+    };
+    let (head, rest) = witnesses.split_first()?;
+    let node = only(head)?;
+    let same = |a: &&'a Answer| only(a).is_some_and(|n| n.host == node.host);
+    rest.iter().all(same).then_some(node)
+}
+
+/// Another host id, and the old one is nowhere; or the old host id in a later life, that is up or was found complete.
+fn is_new(lost: &Known, node: &Seen, answer: &Answer, grant: &Grant, report: &Report) -> bool {
+    if node.host == lost.host {
+        let complete = matches!(report.found, Found::Started(_)) || node.liveness == Liveness::Up;
+        complete && node.generation > grant.generation
+    } else {
+        answer.node(lost.host).is_none_or(|n| !n.counts())
+    }
+}

@@ -1,0 +1,17 @@
+//! What the ring decides, situation by situation: a whole ring of three, one thing changed. Named by their number in
+//! the acceptance list (N: nothing may be replaced). What needs time and a database is in the tests of `sim`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets a surprise should stop"
+)]
+
+mod ring {
+    mod attended;
+    mod gate;
+    mod holds;
+    mod invariants;
+    mod situation;
+}

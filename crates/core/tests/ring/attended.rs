@@ -1,0 +1,63 @@
+//! A cluster that scylla-operator runs: only its label, under the same checks.
+
+use super::situation::{NOW, Situation, member, whole};
+use mainstay_core::ring::Step;
+use mainstay_core::ring::observed::Liveness;
+use mainstay_core::ring::spec::Managed;
+use std::time::Duration;
+
+fn attended() -> Situation {
+    let mut situation = whole().lost();
+    situation.seen.spec.managed = Managed::ByScyllaOperator;
+    for m in &mut situation.seen.members {
+        m.record = None;
+        m.pod.as_mut().unwrap().report = None;
+    }
+    situation.seen.members[1].waits_unbootstrapped_since = Some(NOW - Duration::from_mins(5));
+    situation
+}
+
+/// The place was taken two minutes ago.
+fn confirmed() -> Situation {
+    let mut situation = attended();
+    let plan = situation.plan();
+    let mut next = plan.steps[0].ledger().unwrap().clone();
+    next.work.as_mut().unwrap().since = NOW - Duration::from_mins(2);
+    situation.ledger = next;
+    situation
+}
+
+#[test]
+fn it_takes_the_place_and_then_sets_the_label_and_nothing_else() {
+    assert!(matches!(
+        attended().plan().steps.as_slice(),
+        [Step::WriteLedger(_)]
+    ));
+    let plan = confirmed().plan();
+    assert!(matches!(
+        plan.steps.as_slice(),
+        [Step::WriteLedger(_), Step::SetReplaceLabel { member: m, .. }] if *m == member(1)
+    ));
+}
+
+#[test]
+fn a_living_node_a_label_of_a_human_and_a_foreign_host_id_are_left_alone() {
+    let mut alive = confirmed();
+    alive.node(0, 1).liveness = Liveness::Up;
+    let labels = |s: &Situation| {
+        s.plan()
+            .steps
+            .iter()
+            .any(|s| matches!(s, Step::SetReplaceLabel { .. }))
+    };
+    assert!(!labels(&alive));
+    let mut labelled = attended();
+    labelled.seen.members[1].replace_label = true;
+    assert!(labelled.plan().steps.is_empty());
+    let mut noted = attended();
+    noted.seen.members[1].noted_host = None;
+    assert!(
+        noted.plan().steps.is_empty(),
+        "that operator would replace somebody else"
+    );
+}

@@ -1,0 +1,156 @@
+//! What the gate does with a disk.
+
+use super::situation::{CLUSTER, address, host, known, member, ready, whole};
+use mainstay_core::ring::Ledger;
+use mainstay_core::ring::gate::{Asked, Folder, Gate, Held, Me, gate};
+use mainstay_core::ring::ids::{DiskId, GrantNumber, PodUid, VolumeUid};
+use mainstay_core::ring::record::{RecordMap, Replaces};
+use mainstay_core::ring::spec::{Engine, ReplaceBy};
+use mainstay_core::ring::stamp::{Bootstrapped, Stamp};
+
+fn me() -> Me {
+    Me {
+        member: member(1),
+        cluster: CLUSTER,
+        engine: Engine::Scylla("2025.2".parse().unwrap()),
+        pod: PodUid(0x11),
+        volume: VolumeUid(1),
+        address: address(1),
+        ran: false,
+        fresh: DiskId(0xe1),
+    }
+}
+
+fn folder(disk: u128, bootstrapped: Bootstrapped) -> Folder {
+    Folder {
+        stamp: Some(Stamp::fresh(DiskId(disk))),
+        bootstrapped,
+    }
+}
+
+/// The ledger with the permission for the disk `e1` in the pod `11`.
+fn permitted() -> Ledger {
+    let plan = ready().plan();
+    plan.steps[0].ledger().unwrap().clone()
+}
+
+fn ask(me: &Me, folder: &Folder, ledger: &Ledger) -> Gate {
+    let record = RecordMap::print(&known(1), ReplaceBy::Host, CLUSTER);
+    let members = [0, 1, 2].map(address);
+    let asked = Asked::Answer {
+        ledger: Some(ledger),
+        record: Some(&record),
+        members: &members,
+    };
+    gate(me, folder, asked)
+}
+
+fn held(gate: Gate) -> Held {
+    match gate {
+        Gate::Wait(wait) => wait.why,
+        Gate::Start(start) => panic!("{start:?}"),
+    }
+}
+
+#[test]
+fn a_bootstrapped_disk_starts_without_an_option_and_everybody_is_its_seed() {
+    let own = folder(0xd1, Bootstrapped::Completed(host(1)));
+    let Gate::Start(start) = ask(&me(), &own, &whole().ledger) else {
+        panic!("it must start");
+    };
+    assert_eq!((start.replaces, start.wipe), (None, false));
+    assert_eq!(start.seeds, [0, 1, 2].map(address));
+    let mut here = own;
+    here.stamp = Some(start.stamp);
+    assert!(
+        matches!(gate(&me(), &here, Asked::NoAnswer), Gate::Start(_)),
+        "without asking"
+    );
+    let elsewhere = Me {
+        pod: PodUid(0x12),
+        ..me()
+    };
+    assert_eq!(held(gate(&elsewhere, &here, Asked::NoAnswer)), Held::NoAnswer);
+}
+
+#[test]
+fn an_empty_disk_of_a_member_waits_and_starts_only_with_its_own_permission_and_once() {
+    let empty = folder(0xe1, Bootstrapped::Never);
+    assert_eq!(held(ask(&me(), &empty, &whole().ledger)), Held::StorageLost);
+    let Gate::Start(start) = ask(&me(), &empty, &permitted()) else {
+        panic!("it is permitted");
+    };
+    assert_eq!(start.replaces, Some(Replaces::Host(host(1))));
+    assert_eq!(start.seeds, [address(0), address(2)]);
+    let used = Folder {
+        stamp: Some(start.stamp),
+        bootstrapped: Bootstrapped::InProgress,
+    };
+    assert_eq!(held(ask(&me(), &used, &permitted())), Held::Unfinished);
+    let others = [
+        Me {
+            pod: PodUid(0x12),
+            ..me()
+        },
+        Me {
+            volume: VolumeUid(9),
+            ..me()
+        },
+        Me {
+            member: member(2),
+            ..me()
+        },
+    ];
+    for other in others {
+        assert!(
+            matches!(ask(&other, &empty, &permitted()), Gate::Wait(_)),
+            "{other:?}"
+        );
+    }
+    let disk = folder(0xe2, Bootstrapped::Never);
+    assert_eq!(held(ask(&me(), &disk, &permitted())), Held::StorageLost);
+}
+
+#[test]
+fn without_a_record_that_agrees_with_the_permission_nothing_starts() {
+    let empty = folder(0xe1, Bootstrapped::Never);
+    let ledger = permitted();
+    for record in [None, Some(RecordMap::print(&known(2), ReplaceBy::Host, CLUSTER))] {
+        let asked = Asked::Answer {
+            ledger: Some(&ledger),
+            record: record.as_ref(),
+            members: &[],
+        };
+        assert_eq!(held(gate(&me(), &empty, asked)), Held::RecordDiffers);
+    }
+}
+
+#[test]
+fn a_disk_whose_place_was_given_away_of_another_node_or_damaged_is_not_started() {
+    let old = folder(0xd1, Bootstrapped::Completed(host(1)));
+    assert_eq!(held(ask(&me(), &old, &permitted())), Held::Retired);
+    let foreign = folder(0xd7, Bootstrapped::Completed(host(2)));
+    assert_eq!(held(ask(&me(), &foreign, &whole().ledger)), Held::Foreign);
+    let own = folder(0xd1, Bootstrapped::Never);
+    assert_eq!(held(ask(&me(), &own, &whole().ledger)), Held::Damaged);
+    let mut once = folder(0xe1, Bootstrapped::Never);
+    once.stamp.as_mut().unwrap().completed = true;
+    assert_eq!(
+        held(ask(&me(), &once, &permitted())),
+        Held::Damaged,
+        "never wiped"
+    );
+}
+
+#[test]
+fn n21_a_permission_that_makes_it_its_own_seed_is_refused() {
+    let mut ledger = permitted();
+    let work = ledger.work.as_mut().unwrap();
+    let mainstay_core::ring::ledger::Phase::Granted(grant) = &mut work.phase else {
+        panic!("it is permitted");
+    };
+    grant.seeds = vec![address(1)];
+    grant.number = GrantNumber(9);
+    let empty = folder(0xe1, Bootstrapped::Never);
+    assert_eq!(held(ask(&me(), &empty, &ledger)), Held::BadSeeds);
+}

@@ -1,0 +1,194 @@
+//! One thing stands against it, and it is named.
+
+use super::situation::{NOW, Situation, address, host, known, location, member, ready, whole};
+use mainstay_core::ring::ids::{ClusterUid, HostId};
+use mainstay_core::ring::observed::{Liveness, NodeState, Seen};
+use mainstay_core::ring::record::RecordMap;
+use mainstay_core::ring::spec::ReplaceBy;
+use mainstay_core::ring::{Step, asks, decide};
+use std::time::Duration;
+
+#[test]
+fn a_whole_ring_is_left_alone_and_not_even_asked() {
+    let whole = whole();
+    assert!(whole.plan().steps.is_empty());
+    assert!(!asks(Some(&whole.ledger), &whole.seen));
+    assert!(asks(Some(&ready().ledger), &ready().seen));
+}
+
+#[test]
+fn all_checks_hold_twice_and_then_it_is_permitted() {
+    let first = whole().lost().plan();
+    assert!(matches!(first.steps.as_slice(), [Step::WriteLedger(l)] if l.work.is_some()));
+    assert!(!whole().lost().permits() && first.findings.len() == 11);
+    assert!(!whole().lost().confirming(Duration::from_secs(30)).permits());
+    assert!(ready().permits(), "{}", ready().text());
+}
+
+/// Changes one thing; nothing is permitted, and the sentence has this part.
+fn held(part: &str, change: impl Fn(&mut Situation)) {
+    let mut situation = ready();
+    change(&mut situation);
+    assert!(!situation.permits(), "{part}");
+    assert!(situation.text().contains(part), "{part}: {}", situation.text());
+}
+
+#[test]
+fn n3_still_up_in_any_answer() {
+    held("StillAlive: ring-r0-0 sees", |s| {
+        s.node(0, 1).liveness = Liveness::Up
+    });
+}
+
+#[test]
+fn n4_the_others_disagree() {
+    held("StillAlive: ring-r2-0 sees", |s| {
+        s.node(2, 1).liveness = Liveness::Up
+    });
+    let short = Liveness::Down(Duration::from_secs(30));
+    held("down for long enough", |s| s.node(2, 1).liveness = short);
+}
+
+#[test]
+fn n9_too_few_copies_unless_a_human_accepts_it() {
+    let one = |s: &mut Situation| {
+        for answer in &mut s.seen.answers {
+            answer.keyspaces[0].copies.insert("dc1".parse().unwrap(), 1);
+        }
+    };
+    held("keyspace orders has 1 copies", one);
+    let mut accepted = ready();
+    one(&mut accepted);
+    accepted.seen.spec.accept_loss = true;
+    assert!(accepted.permits());
+    let accounts = |s: &mut Situation| {
+        one(s);
+        for answer in &mut s.seen.answers {
+            answer.keyspaces[0].accounts = true;
+        }
+    };
+    let mut unused = ready();
+    accounts(&mut unused);
+    assert!(unused.permits(), "nobody logs in: the accounts do not matter");
+    held("keyspace orders has 1 copies", |s| {
+        accounts(s);
+        s.seen.spec.authentication = true;
+    });
+}
+
+#[test]
+fn n11_a_node_that_is_only_joining_gets_no_record() {
+    let mut joining = whole();
+    joining.ledger.known.remove(&member(2));
+    joining.seen.members[2].record = None;
+    for by in [0, 1] {
+        let node = joining.node(by, 2);
+        (node.state, node.owner) = (NodeState::Joining, false);
+    }
+    assert!(joining.plan().steps.is_empty(), "{}", joining.text());
+    for by in [0, 1] {
+        let node = joining.node(by, 2);
+        (node.state, node.owner) = (NodeState::Normal, true);
+    }
+    let plan = joining.plan();
+    assert!(matches!(plan.steps.as_slice(), [Step::WriteLedger(l)] if l.known.len() == 3));
+    joining.seen.answers.retain(|a| a.by == member(2));
+    assert!(joining.plan().steps.is_empty(), "never by its own word");
+}
+
+#[test]
+fn n13_the_ledger_and_the_records_of_a_namesake_are_not_honoured() {
+    let mut namesake = ready();
+    namesake.ledger.cluster = ClusterUid(0xdead);
+    assert_eq!(namesake.plan().steps, [Step::DeleteLedger]);
+    let mut record = whole();
+    let map = RecordMap::print(&known(1), ReplaceBy::Host, ClusterUid(0xdead));
+    record.seen.members[1].record.as_mut().unwrap().map = map;
+    assert_eq!(record.plan().steps.len(), 2, "deleted and printed again");
+}
+
+#[test]
+fn n15_the_pod_is_in_another_rack() {
+    held("TopologyMismatch", |s| {
+        s.seen.members[1].pod.as_mut().unwrap().location = Some(location(2));
+    });
+}
+
+#[test]
+fn n17_maintenance_rollout_pause_sleep_or_another_one_under_way() {
+    held("maintenance", |s| s.seen.members[1].maintenance = true);
+    held("new template", |s| s.seen.wishes.rollout = true);
+    held("paused", |s| {
+        s.seen.wishes.paused_until = Some(NOW + Duration::from_mins(1))
+    });
+    held("asleep", |s| s.seen.wishes.hibernated = true);
+    for state in [NodeState::Joining, NodeState::Replacing, NodeState::Leaving] {
+        held("that must end first", |s| s.node(2, 0).state = state);
+    }
+    held("ring-r2-0 carries `scylla/replace`", |s| {
+        s.seen.members[2].replace_label = true
+    });
+}
+
+#[test]
+fn n18_automation_leaves_a_labelled_member_to_the_label() {
+    held("it carries `scylla/replace`", |s| {
+        s.seen.members[1].replace_label = true
+    });
+}
+
+#[test]
+fn n19_a_record_that_somebody_changed_is_written_again_and_starts_nothing() {
+    let mut forged = whole();
+    let map = RecordMap::print(&known(2), ReplaceBy::Host, super::situation::CLUSTER);
+    forged.seen.members[1].record.as_mut().unwrap().map = map;
+    let plan = forged.plan();
+    assert!(matches!(
+        plan.steps.as_slice(),
+        [Step::DeleteRecord { .. }, Step::CreateRecord { .. }]
+    ));
+}
+
+#[test]
+fn n21_without_a_living_member_as_a_seed_it_is_not_started() {
+    let plan = ready().plan();
+    let grant = plan.steps[0].ledger().unwrap().work.clone().unwrap();
+    let seeds = &grant.grant().unwrap().seeds;
+    assert_eq!(*seeds, [address(0), address(2)], "living others, never itself");
+}
+
+#[test]
+fn another_node_at_the_address_another_one_down_or_another_schema() {
+    held("sees another node", |s| {
+        let other = Seen {
+            host: HostId(0xff),
+            address: address(1),
+            owner: false,
+            liveness: Liveness::Up,
+            ..s.node(0, 1).clone()
+        };
+        s.seen.answers[0].nodes.push(other);
+    });
+    let down = Liveness::Down(Duration::from_mins(9));
+    held("sees another member", |s| s.node(0, 2).liveness = down);
+    held("does not list", |s| {
+        s.seen.answers[0].nodes.retain(|n| n.host != host(2))
+    });
+    held("another schema", |s| s.seen.answers[1].schema_agrees = false);
+    held("a majority of 2", |s| {
+        s.seen.answers.pop();
+    });
+    held("autoreplacement is off", |s| {
+        s.ledger.work = None;
+        s.seen.spec.automatic = false;
+    });
+}
+
+#[test]
+fn an_empty_folder_in_the_pod_that_had_data_gets_a_second_chance() {
+    let mut again = whole().lost();
+    let pod = again.seen.members[1].pod.as_mut().unwrap();
+    pod.report.as_mut().unwrap().ran = true;
+    let plan = decide(Some(&again.ledger), &again.seen, NOW);
+    assert!(matches!(plan.steps.as_slice(), [Step::DeletePod { .. }]));
+}

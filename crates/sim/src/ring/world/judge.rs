@@ -1,0 +1,148 @@
+//! The truth: who lives, whose disk counts, which rows are left. What must not happen is noticed here, whatever the
+//! operators believe.
+
+use super::World;
+use crate::ring::model::node::Mode;
+use crate::ring::model::{Disk, Stage};
+use mainstay_core::ring::gate::Start;
+use mainstay_core::ring::ids::{DiskId, HostId};
+use mainstay_core::ring::record::Replaces;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the judge remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Judge {
+    /// What went wrong first.
+    pub violation: Option<String>,
+    /// The disk of each member, in truth.
+    pub disks: BTreeMap<HostId, DiskId>,
+    /// Rows that were acknowledged.
+    pub rows: BTreeSet<u16>,
+    /// Rows of which the world took every copy, before anybody could do anything.
+    pub excused: BTreeSet<u16>,
+    /// Replacements that came to an end.
+    pub replaced: u32,
+    /// Members so far, in truth.
+    members: BTreeSet<HostId>,
+}
+
+impl Judge {
+    /// Something went wrong.
+    pub fn violate(&mut self, text: String) {
+        self.violation.get_or_insert(text);
+    }
+}
+
+impl World {
+    /// After each step of time.
+    pub(super) fn judge_truth(&mut self) {
+        let declared = usize::from(self.config.members);
+        if self.ring.truth.len() > declared {
+            self.judge
+                .violate(format!("{} members, {declared} declared", self.ring.truth.len()));
+        }
+        let moving = self.ring.running().into_iter().filter(|p| {
+            let process = self.ring.process(*p);
+            process.is_some_and(|p| matches!(p.mode, Mode::Joining { .. } | Mode::Replacing { .. }))
+        });
+        if moving.count() > 1 {
+            self.judge.violate("two nodes start at once".to_owned());
+        }
+        for (host, truth) in &self.ring.truth {
+            let stamp = self.objects.get(truth.place).and_then(|o| o.stamp.as_ref());
+            if let Some(stamp) = stamp.filter(|_| self.ring.alive(*host).is_some()) {
+                self.judge.disks.insert(*host, stamp.disk);
+            }
+        }
+        let now: BTreeSet<HostId> = self.ring.truth.keys().copied().collect();
+        let gone = self.judge.members.difference(&now).count();
+        let new = now.difference(&self.judge.members).count();
+        self.judge.replaced += u32::try_from(gone.min(new)).unwrap_or(0);
+        self.judge.members = now;
+    }
+
+    /// The gate lets a node start.
+    pub(super) fn judge_start(&mut self, place: usize, start: &Start) {
+        let target = match start.replaces {
+            Some(Replaces::Host(host)) => Some(host),
+            Some(Replaces::Address(address)) => {
+                let at = |t: &&HostId| self.ring.truth.get(*t).is_some_and(|t| t.address == address);
+                self.ring.truth.keys().find(at).copied()
+            }
+            None => None,
+        };
+        if let Some(host) = target.filter(|h| self.ring.alive(*h).is_some()) {
+            self.judge.violate(format!("a living node is replaced: {host}"));
+        }
+        let disk = self.ring.places.get(place).map(|p| &p.disk);
+        if start.wipe && disk.is_some_and(|d| d.stage() == Stage::Completed) {
+            self.judge.violate("a bootstrapped disk is wiped".to_owned());
+        }
+    }
+
+    /// And the database did start.
+    pub(super) fn judge_started(&mut self, place: usize, start: &Start, started: bool) {
+        let disk = self.ring.places.get(place).map(|p| &p.disk);
+        let Some(host) = disk
+            .filter(|d| d.stage() == Stage::Completed)
+            .and_then(Disk::host)
+        else {
+            return;
+        };
+        let right = self.judge.disks.get(&host).is_none_or(|d| *d == start.stamp.disk);
+        let member = self.ring.truth.contains_key(&host);
+        if started && !(right && member) {
+            self.judge
+                .violate(format!("a disk was started whose place was given away: {host}"));
+        }
+    }
+
+    /// The folder in this place is about to be lost, or taken away. Rows of which no copy is left after it are the
+    /// world's fault.
+    pub fn judge_disk_lost(&mut self, place: usize) {
+        let held: Vec<u16> = self
+            .ring
+            .places
+            .get(place)
+            .map(|p| p.disk.rows.iter().copied().collect())
+            .unwrap_or_default();
+        for row in held {
+            let left = self.ring.replicas(row).iter().any(|host| {
+                let Some(t) = self.ring.truth.get(host).filter(|t| t.place != place) else {
+                    return false;
+                };
+                let there = self.ring.places.get(t.place).map(|p| &p.disk);
+                there.is_some_and(|d| d.host() == Some(*host) && d.rows.contains(&row))
+            });
+            if !left {
+                self.judge.excused.insert(row);
+            }
+        }
+    }
+
+    /// At the end: every row that the ring could keep is there, on every member that should have it.
+    pub fn judge_rows(&mut self) {
+        let rows: Vec<u16> = self.judge.rows.difference(&self.judge.excused).copied().collect();
+        for row in rows {
+            let holders: Vec<bool> = self
+                .ring
+                .replicas(row)
+                .iter()
+                .map(|host| {
+                    let place = self
+                        .ring
+                        .truth
+                        .get(host)
+                        .and_then(|t| self.ring.places.get(t.place));
+                    place.is_some_and(|p| p.disk.host() == Some(*host) && p.disk.rows.contains(&row))
+                })
+                .collect();
+            if !holders.contains(&true) {
+                self.judge.violate(format!("row {row} is lost"));
+            } else if self.is_whole() && holders.contains(&false) {
+                self.judge
+                    .violate(format!("row {row} is missing on a member that should have it"));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What an operator sees.
+
+use super::{CLUSTER, Objects, World};
+use crate::ring::model::Profile;
+use mainstay_core::ring::answers;
+use mainstay_core::ring::observed::{self, Answer, MemberView, Observed};
+use mainstay_core::ring::{asks, decide, invariants};
+use std::collections::VecDeque;
+
+impl World {
+    /// What this operator sees now.
+    pub fn observe(&self, op: usize) -> Observed {
+        let mut seen = Observed {
+            read_at: self.now,
+            cluster: CLUSTER,
+            spec: self.spec(),
+            members: self.members(),
+            answers: Vec::new(),
+            wishes: self.wishes,
+        };
+        if asks(self.ledger.as_ref().map(|(_, l)| l), &seen) {
+            seen.answers = (0..self.objects.len())
+                .filter_map(|place| self.answer(op, place))
+                .collect();
+        }
+        seen
+    }
+
+    fn members(&self) -> Vec<MemberView> {
+        let all = self.objects.iter().zip(&self.ring.places);
+        all.filter(|(o, _)| o.exists)
+            .map(|(o, place)| MemberView {
+                member: o.member.clone(),
+                service: Some(o.service),
+                address: Some(place.address),
+                pod: o.pod.as_ref().map(|p| observed::Pod {
+                    uid: p.uid,
+                    terminating: p.terminating,
+                    location: Some(p.location.clone()),
+                    report: p.report,
+                }),
+                claim: o.claim.map(|c| observed::Claim {
+                    uid: c.uid,
+                    node_gone_since: c.node_gone,
+                    terminating: c.terminating,
+                }),
+                record: o.record.clone(),
+                replace_label: o.label,
+                maintenance: false,
+                waits_unbootstrapped_since: None,
+                noted_host: None,
+            })
+            .collect()
+    }
+
+    fn answer(&self, op: usize, place: usize) -> Option<Answer> {
+        let Objects { member, .. } = self.objects.get(place)?;
+        if self.operators.get(op)?.blind.contains(&place) {
+            return None;
+        }
+        let (by, now) = (member.clone(), self.now);
+        if self.config.profile == Profile::Cassandra5 {
+            let replies = self.ring.cassandra_replies(place, now)?;
+            return Some(answers::cassandra(by, now, &replies));
+        }
+        let replies = self.ring.scylla_replies(place, now)?;
+        Some(answers::scylla(by, now, &replies))
+    }
+
+    /// An operator looks, decides, and is judged. It acts later.
+    pub fn look(&mut self, op: usize) {
+        let seen = self.observe(op);
+        let ledger = self.ledger.as_ref().map(|(_, l)| l);
+        let plan = decide(ledger, &seen, self.now);
+        let broken = invariants::check(ledger, &seen, &plan, self.now);
+        if let Some(violation) = broken.first() {
+            self.judge.violate(format!("operator {op}: {violation}"));
+        }
+        if decide(ledger, &seen, self.now) != plan {
+            self.judge
+                .violate("the same turn was decided twice, differently".to_owned());
+        }
+        let version = self.ledger.as_ref().map(|(v, _)| *v);
+        let Some(operator) = self.operators.get_mut(op) else {
+            return;
+        };
+        if operator.reasons != plan.reasons {
+            for why in &plan.reasons {
+                self.notes.push(format!("operator {op}: {why}"));
+            }
+            for finding in plan.findings.iter().filter(|f| !f.holds()) {
+                self.notes.push(format!("operator {op}:   {finding}"));
+            }
+        }
+        operator.reasons = plan.reasons;
+        if !plan.steps.is_empty() {
+            operator.turn = Some(super::Turn {
+                version,
+                steps: VecDeque::from(plan.steps),
+            });
+        }
+    }
+}
