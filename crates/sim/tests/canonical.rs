@@ -34,7 +34,7 @@ const WORLDS: &[&str] = &[
 fn the_canonical_form_of_a_canonical_state_is_the_state_itself() {
     for name in WORLDS {
         let config = worlds::named(name).unwrap().config;
-        walk(&config, 20_000, |state| {
+        walk(&config, 8_000, |state| {
             let mut again = state.clone();
             for pod in &mut again.pods {
                 // Whatever is remembered of a pod is forgotten when somebody may have changed it.
