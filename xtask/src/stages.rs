@@ -154,6 +154,8 @@ const SIM_STAGES: &[(&str, &[&str])] = &[
             "S4",
             "--only",
             "S5d",
+            "--only",
+            "W6c",
         ],
     ),
 ];

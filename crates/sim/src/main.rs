@@ -46,7 +46,7 @@ enum Command {
         #[arg(long, default_value_t = 200_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         max_states: u64,
         /// A world that is not searched to its end is a failure, too: exit code 1.
-        #[arg(long)]
+        #[arg(long, visible_alias = "must-finish")]
         require_exhausted: bool,
         /// Stop beginning new worlds after this many states in all.
         #[arg(long)]

@@ -47,6 +47,18 @@ impl Gate {
         self.route
     }
 
+    /// The numbers in here, for a search that renumbers them.
+    #[cfg(any(test, feature = "rule-switches"))]
+    pub fn numbers_mut(&mut self) -> (impl Iterator<Item = &mut Term>, &mut Revision) {
+        let Self {
+            term,
+            revision,
+            route,
+        } = self;
+        let routed = route.as_mut().map(|Route { pod: _, term }| term);
+        (std::iter::once(term).chain(routed), revision)
+    }
+
     /// Takes a record that was read, or that an operator pushed; `None` if it is older than what is known.
     pub fn on_record(&mut self, record: &Record) -> Option<Verdict> {
         if (record.term, record.revision) < (self.term, self.revision) {

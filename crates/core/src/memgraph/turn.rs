@@ -97,6 +97,9 @@ impl Turn {
     /// be one: `None` if nothing can be left out.
     #[cfg(any(test, feature = "rule-switches"))]
     pub fn foreseen(&self, fate: impl Fn(&Step) -> Fate) -> Option<Self> {
+        if self.left.iter().all(|p| matches!(fate(&p.step), Fate::Open)) {
+            return None;
+        }
         let mut left = VecDeque::with_capacity(self.left.len());
         for planned in &self.left {
             let Planned { step, on_refusal } = planned;
@@ -112,6 +115,20 @@ impl Turn {
         }
         let undo = self.undo.clone();
         (left != self.left).then_some(Self { left, undo })
+    }
+
+    /// Every step in here, those included that only an outcome brings up: for a search that renumbers what they name.
+    #[cfg(any(test, feature = "rule-switches"))]
+    pub fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
+        let Self { left, undo } = self;
+        let planned = left.iter_mut().flat_map(|Planned { step, on_refusal }| {
+            let undone = match on_refusal {
+                OnRefusal::Undo(step) => Some(&mut **step),
+                OnRefusal::End | OnRefusal::GoOn | OnRefusal::Retry => None,
+            };
+            std::iter::once(step).chain(undone)
+        });
+        planned.chain(undo)
     }
 
     fn advance(&mut self) -> Progress {

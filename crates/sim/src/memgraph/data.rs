@@ -52,65 +52,89 @@ impl Store for Data {
     }
 }
 
-/// A set of writes: a bit each, empty costs nothing.
+/// A set of writes: a bit each. The first ones, all that an explorer has, need no heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct WriteSet(Vec<u64>);
+pub struct WriteSet {
+    first: u64,
+    /// Never ends with a zero.
+    more: Vec<u64>,
+}
+
+/// The word and the bit of a write.
+fn place(id: WriteId) -> (usize, u64) {
+    (usize::from(id.0) / 64, 1 << (id.0 % 64))
+}
 
 impl WriteSet {
+    fn words(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.first).chain(self.more.iter().copied())
+    }
+
+    fn word(&self, word: usize) -> u64 {
+        match word.checked_sub(1) {
+            None => self.first,
+            Some(more) => self.more.get(more).copied().unwrap_or(0),
+        }
+    }
+
     /// Adds one.
     pub fn insert(&mut self, id: WriteId) {
-        let (word, bit) = (usize::from(id.0) / 64, id.0 % 64);
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
+        let (word, bit) = place(id);
+        if self.more.len() < word {
+            self.more.resize(word, 0);
         }
-        if let Some(word) = self.0.get_mut(word) {
-            *word |= 1 << bit;
+        let word = match word.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(more) => self.more.get_mut(more),
+        };
+        if let Some(word) = word {
+            *word |= bit;
         }
     }
 
     /// Keeps only these.
     pub fn retain(&mut self, keep: impl Fn(WriteId) -> bool) {
-        for (word, n) in self.0.iter_mut().zip(0_u16..) {
+        let words = std::iter::once(&mut self.first).chain(&mut self.more);
+        for (word, n) in words.zip(0_u16..) {
             for bit in 0..64 {
                 if !keep(WriteId(n * 64 + bit)) {
                     *word &= !(1 << bit);
                 }
             }
         }
-        while self.0.last() == Some(&0) {
-            self.0.pop();
+        while self.more.last() == Some(&0) {
+            self.more.pop();
         }
     }
 
     /// Is it in here?
     pub fn contains(&self, id: WriteId) -> bool {
-        let (word, bit) = (usize::from(id.0) / 64, id.0 % 64);
-        self.0.get(word).is_some_and(|w| w & (1 << bit) != 0)
+        let (word, bit) = place(id);
+        self.word(word) & bit != 0
     }
 
     /// Nothing in here?
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|w| *w == 0)
+        self.words().all(|w| w == 0)
     }
 
     /// How many.
     pub fn len(&self) -> u32 {
-        self.0.iter().map(|w| w.count_ones()).sum()
+        self.words().map(u64::count_ones).sum()
     }
 
     /// The first that `self` has and `other` lacks.
     pub fn first_missing_in(&self, other: &Self) -> Option<WriteId> {
-        (0..self.0.len() * 64)
-            .filter_map(|n| u16::try_from(n).ok().map(WriteId))
-            .find(|id| self.contains(*id) && !other.contains(*id))
+        self.words().zip(0_u16..).find_map(|(word, n)| {
+            let missing = word & !other.word(usize::from(n));
+            let bit = u16::try_from(missing.trailing_zeros()).ok()?;
+            (missing != 0).then_some(WriteId(n * 64 + bit))
+        })
     }
 
     /// Does `other` have everything that `self` has?
     pub fn is_within(&self, other: &Self) -> bool {
-        self.0
-            .iter()
-            .enumerate()
-            .all(|(i, w)| w & !other.0.get(i).copied().unwrap_or(0) == 0)
+        self.words().zip(0..).all(|(word, n)| word & !other.word(n) == 0)
     }
 }
 

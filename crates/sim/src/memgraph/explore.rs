@@ -1,9 +1,9 @@
 //! Exhaustive search: every interleaving of a small world, breadth first, so that the first violation found
 //! has a shortest trace.
 
+use super::frontier::Frontier;
 use super::visited::{Left, Visited};
 use super::world::{Action, Config, Heal, State, Violation};
-use std::collections::VecDeque;
 
 /// How to search.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ struct Search<'a> {
     options: Options,
     visited: Visited,
     tree: Tree,
-    queue: VecDeque<(u32, u32, State)>,
+    queue: Frontier,
     edges: Vec<(u32, u32)>,
     marks: Vec<Mark>,
     found: Found,
@@ -102,10 +102,11 @@ enum Mark {
 
 /// Searches a world.
 pub fn explore(config: &Config, options: Options, mut progress: impl FnMut(&Found, usize)) -> Found {
-    let first = State::first(config);
+    let mut first = State::first(config);
+    first.canonical(config);
     let mut search = Search::new(config, options, first);
     let mut next_progress = options.progress;
-    while let Some((at, depth, state)) = search.queue.pop_front() {
+    while let Some((at, depth, state)) = search.queue.pop() {
         search.found.depth = depth;
         search.expand(at, depth, &state);
         if search.found.violation.is_some() {
@@ -143,17 +144,16 @@ impl<'a> Search<'a> {
             options,
             visited: Visited::default(),
             tree: Tree::default(),
-            queue: VecDeque::new(),
+            queue: Frontier::default(),
             edges: Vec::new(),
             marks: Vec::new(),
             found,
         };
-        search
-            .visited
-            .insert(first.fingerprint(), Left::of(&first.budget), 0);
+        let left = Left::of(&first, config.bounds);
+        search.visited.find_or_insert(first.fingerprint(), left, 0);
         search.tree.links.push((0, Action::LoseRecord));
         search.mark(&first);
-        search.queue.push_back((0, 0, first));
+        search.queue.push(0, 0, first);
         search
     }
 
@@ -179,16 +179,16 @@ impl<'a> Search<'a> {
 
     fn arrive(&mut self, at: u32, depth: u32, action: Action, next: State) {
         let print = next.fingerprint();
-        let left = Left::of(&next.budget);
-        let known = self.visited.find(print, left);
-        let id = known.unwrap_or_else(|| u32::try_from(self.tree.links.len()).unwrap_or(u32::MAX));
+        let left = Left::of(&next, self.config.bounds);
+        let new = u32::try_from(self.tree.links.len()).unwrap_or(u32::MAX);
+        let known = self.visited.find_or_insert(print, left, new);
+        let id = known.unwrap_or(new);
         if self.options.liveness && !action.is_fault() {
             self.edges.push((at, id));
         }
         if known.is_some() {
             return;
         }
-        self.visited.insert(print, left, id);
         self.tree.links.push((at, action));
         self.found.states += 1;
         let beyond = next.is_beyond(self.config);
@@ -202,7 +202,7 @@ impl<'a> Search<'a> {
         if beyond {
             self.found.beyond += 1;
         } else {
-            self.queue.push_back((id, depth + 1, next));
+            self.queue.push(id, depth + 1, next);
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod data;
 pub mod explore;
+pub mod frontier;
 pub mod instance;
 pub mod scenario;
 pub mod show;

@@ -162,6 +162,7 @@ impl Scenario {
         let mut world: Config = world.ok_or(ScenarioError::Missing("world"))?;
         world.budget = PLENTY;
         world.sort_operators = false;
+        world.renumber = false;
         let expect = expect.ok_or(ScenarioError::Missing("expect"))?;
         let Switched { before, without } = rules;
         let world = before.iter().fold(world, |w, rule| w.without(*rule));

@@ -48,6 +48,10 @@ impl<D> InFlight<D> {
         &mut self.transaction
     }
 
+    pub(super) fn names(&mut self) -> impl Iterator<Item = &mut RegistrationName> {
+        self.failures.iter_mut().map(|failure| &mut failure.name)
+    }
+
     /// Whether a process that ends now finds the transaction in its log again.
     /// In one phase the log is complete before anything is sent.
     pub(super) const fn survives(&self) -> bool {

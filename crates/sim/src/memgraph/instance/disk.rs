@@ -18,6 +18,10 @@ pub(super) struct Checkpoint<S> {
 }
 
 impl<S> Checkpoint<S> {
+    pub(super) const fn store(&mut self) -> &mut S {
+        &mut self.store
+    }
+
     pub(super) fn visit_ids(&mut self, visitor: &mut impl IdVisitor) {
         let Self {
             store: _,

@@ -33,7 +33,7 @@ pub use profile::{Profile, SyncFailure};
 pub use register::Dropped;
 pub use registration::{Mode, Registration, Shown, ShownInfo, Status};
 pub use roles::Role;
-pub use rpc::{Answer, Files, Network, Rpc, Store, Transaction};
+pub use rpc::{Answer, ContentVisitor, Files, Network, Rpc, Store, Transaction};
 pub use verdict::{Verdict, verdict};
 
 use commit::InFlight;
@@ -221,6 +221,43 @@ impl<S: Store> Instance<S> {
         }
         if let Some(checkpoint) = checkpoint {
             checkpoint.visit_ids(visitor);
+        }
+    }
+
+    /// Shows names and data to `visitor`, which may change them.
+    pub fn visit_contents(&mut self, visitor: &mut impl ContentVisitor<S>) {
+        // Without `..`, as above.
+        let Self {
+            profile: _,
+            role: _,
+            main: _,
+            writer: _,
+            db: _,
+            store,
+            lineage: _,
+            clock: _,
+            prepared,
+            registrations,
+            in_flight,
+            snapshot: _,
+            checkpoint,
+        } = self;
+        visitor.store(store);
+        if let Some(transaction) = prepared {
+            visitor.delta(&mut transaction.delta);
+        }
+        for entry in registrations {
+            visitor.name(&mut entry.name);
+            if let Some(transaction) = &mut entry.queued {
+                visitor.delta(&mut transaction.delta);
+            }
+        }
+        if let Some(commit) = in_flight {
+            visitor.delta(&mut commit.transaction().delta);
+            commit.names().for_each(|name| visitor.name(name));
+        }
+        if let Some(checkpoint) = checkpoint {
+            visitor.store(checkpoint.store());
         }
     }
 

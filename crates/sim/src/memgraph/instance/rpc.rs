@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use super::ids::{DatabaseId, EpochId, IdVisitor, MainId, NodeId, Ts};
+use super::ids::{DatabaseId, EpochId, IdVisitor, MainId, NodeId, RegistrationName, Ts};
 use super::lineage::{Run, Snapshot, visit_runs};
 
 /// The data of one instance. The model only moves it around.
@@ -17,6 +17,16 @@ pub trait Store: Clone + Eq + Hash + Debug + Default {
 
     /// Whether there is any data.
     fn is_empty(&self) -> bool;
+}
+
+/// Visits what an instance keeps for others and does not understand, so that an explorer can renumber it.
+pub trait ContentVisitor<S: Store> {
+    /// The name of a registration.
+    fn name(&mut self, name: &mut RegistrationName);
+    /// The data.
+    fn store(&mut self, store: &mut S);
+    /// A transaction on its way into the data.
+    fn delta(&mut self, delta: &mut S::Delta);
 }
 
 /// How a MAIN reaches its peers.

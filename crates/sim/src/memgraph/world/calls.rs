@@ -73,8 +73,11 @@ impl State {
 
     fn store(&mut self, op: Option<u8>, record: &Record, lens: &impl Lens) {
         self.version += 1;
+        self.written += 1;
         let mut record = record.clone();
         lens.stamp(&mut record);
+        let known = self.status_term.unwrap_or_default();
+        self.begun += record.term.0.saturating_sub(known.0);
         self.status_term = self.status_term.max(Some(record.term));
         self.record = Some(Hashed::new(record));
         let version = self.version;

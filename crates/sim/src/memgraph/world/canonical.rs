@@ -7,6 +7,7 @@
 use super::action::Action;
 use super::calls::commanded;
 use super::config::Config;
+use super::few::Few;
 use super::state::{Hashed, State};
 use crate::memgraph::instance::{DatabaseId, EpochId, IdVisitor, MainId, Ts};
 use mainstay_core::memgraph::ids::{ProcessId, ProofId, RegistrationName, Revision, Term};
@@ -19,8 +20,20 @@ impl State {
     /// Brings the state into its canonical form.
     pub fn canonical(&mut self, config: &Config) {
         self.tidy(config);
-        if config.sort_operators && self.operators.len() > 1 {
-            self.operators.sort_by_cached_key(super::fingerprint::of);
+        if config.sort_operators {
+            self.sort_operators();
+        }
+    }
+
+    fn sort_operators(&mut self) {
+        match self.operators.as_mut_slice() {
+            [] | [_] => {}
+            [a, b] => {
+                if super::fingerprint::of(a) > super::fingerprint::of(b) {
+                    std::mem::swap(a, b);
+                }
+            }
+            more => more.sort_by_cached_key(super::fingerprint::of),
         }
     }
 
@@ -29,15 +42,21 @@ impl State {
         for op in 0..self.operators.len() {
             self.fast_forward(config, u8::try_from(op).unwrap_or(u8::MAX));
         }
-        self.forget();
         self.clear_dead_fields();
         for op in 0..self.operators.len() {
             self.foresee(config, op);
         }
+        // Only what is left of the turns can ask for anything.
+        self.forget();
         if config.rules().on(Rule::R36) {
             self.drop_harmless_commands();
         }
         self.renumber();
+        self.forget_versions();
+        self.pods.iter_mut().for_each(super::Shared::seal);
+        if config.renumbers() {
+            self.renumber_what_grows();
+        }
         self.outstanding.sort_unstable();
     }
 
@@ -45,6 +64,7 @@ impl State {
     /// comes first in the order of the moment.
     pub fn with_fixed_operators(config: &Config, trace: &[Action]) -> Vec<Action> {
         let mut state = Self::first(config);
+        state.tidy(config);
         let mut names: Vec<u8> = (0..config.operators).collect();
         let mut fixed = Vec::with_capacity(trace.len());
         for action in trace {
@@ -131,7 +151,6 @@ impl State {
                 .refused
                 .retain(|r| !gone.contains(&(r.by, r.of)) && asked(r));
             if operator.turn.is_none() {
-                operator.version = 0;
                 operator.scale = 0;
                 operator.unfenced = false;
             }
@@ -140,7 +159,9 @@ impl State {
         let turns = || self.operators.iter().filter_map(|o| o.turn.as_ref());
         if !turns().any(|t| t.remaining().any(awaited)) {
             for pod in &mut self.pods {
-                pod.db.edit_store(|data| data.proof = ProofId(0));
+                if pod.db.store().proof != ProofId(0) {
+                    pod.db.edit_store(|data| data.proof = ProofId(0));
+                }
             }
         }
     }
@@ -198,14 +219,9 @@ impl State {
             },
         };
         let foreseen = turn.foreseen(fate);
-        if let Some(operator) = self.operators.get_mut(op) {
-            if stale {
-                operator.version = 0;
-            }
-            if let Some(turn) = foreseen {
-                let over = turn.step().is_none();
-                operator.turn = (!over).then(|| Hashed::new(turn));
-            }
+        if let (Some(operator), Some(turn)) = (self.operators.get_mut(op), foreseen) {
+            let over = turn.step().is_none();
+            operator.turn = (!over).then(|| Hashed::new(turn));
         }
     }
 
@@ -231,17 +247,29 @@ impl State {
             .collect();
     }
 
+    /// A turn may write the record as it is now, or it may not: nobody asks for more of a version.
+    fn forget_versions(&mut self) {
+        let now = self.version;
+        self.version = 1;
+        for operator in &mut self.operators {
+            operator.version = u64::from(operator.turn.is_some() && operator.version == now);
+        }
+    }
+
     fn renumber(&mut self) {
+        if self.pods.iter().all(super::Shared::is_sealed) {
+            // As it was left by the last time.
+            return;
+        }
         let mut renumber = Renumber {
             collect: true,
-            stamps: vec![Ts::ZERO],
             ..Renumber::default()
         };
+        renumber.stamps.place(Ts::ZERO.0);
         for pod in &mut self.pods {
             pod.db.visit_ids(&mut renumber);
         }
-        renumber.stamps.sort_unstable();
-        renumber.stamps.dedup();
+        renumber.stamps.sort();
         renumber.collect = false;
         for pod in &mut self.pods {
             pod.db.visit_ids(&mut renumber);
@@ -257,7 +285,7 @@ impl State {
         let Self {
             pods,
             record,
-            version,
+            version: _,
             status_term,
             gateways,
             operators,
@@ -271,10 +299,11 @@ impl State {
             overriding,
             chosen,
             budget: _,
-            start: _,
             last_write: _,
+            begun: _,
+            written: _,
         } = self;
-        (pods, record, version, status_term, operators).hash(&mut hasher);
+        (pods, record, status_term, operators).hash(&mut hasher);
         (
             outstanding,
             cut,
@@ -351,24 +380,16 @@ fn addressee(step: &Step) -> Option<Target> {
 /// Renumbers what only has to be distinct, so that states which differ in nothing else are one.
 #[derive(Debug, Default)]
 struct Renumber {
-    mains: Vec<MainId>,
-    epochs: Vec<EpochId>,
-    stamps: Vec<Ts>,
+    mains: Few,
+    epochs: Few,
+    stamps: Few,
     collect: bool,
-}
-
-fn place<T: Copy + PartialEq>(seen: &mut Vec<T>, id: T) -> u32 {
-    let at = seen.iter().position(|s| *s == id).unwrap_or_else(|| {
-        seen.push(id);
-        seen.len() - 1
-    });
-    u32::try_from(at).unwrap_or(u32::MAX) + 1
 }
 
 impl IdVisitor for Renumber {
     fn main(&mut self, id: &mut MainId) {
         if !self.collect {
-            *id = MainId(place(&mut self.mains, *id));
+            *id = MainId(self.mains.place(id.0) + 1);
         }
     }
 
@@ -376,15 +397,15 @@ impl IdVisitor for Renumber {
 
     fn epoch(&mut self, id: &mut EpochId) {
         if !self.collect {
-            *id = EpochId(place(&mut self.epochs, *id));
+            *id = EpochId(self.epochs.place(id.0) + 1);
         }
     }
 
     fn ts(&mut self, ts: &mut Ts) {
-        if self.collect {
-            self.stamps.push(*ts);
-        } else if let Ok(at) = self.stamps.binary_search(ts) {
-            *ts = Ts(u32::try_from(at).unwrap_or(u32::MAX));
+        // While they are collected, only that it is there matters; when they are given, all are there, in order.
+        let place = self.stamps.place(ts.0);
+        if !self.collect {
+            *ts = Ts(place);
         }
     }
 }

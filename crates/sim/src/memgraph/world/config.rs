@@ -154,6 +154,9 @@ pub struct Config {
     /// Operators are interchangeable, so states that differ only in their order are one. Off where a trace is told
     /// or played, in which `op1` must stay `op1`.
     pub sort_operators: bool,
+    /// States that differ only in how large their terms, generations, revisions, runs and uids are, are one. Off only
+    /// to show that it makes no difference.
+    pub renumber: bool,
     /// What the user declared.
     pub spec: Spec,
 }
@@ -193,6 +196,7 @@ impl Config {
             slow_looks: false,
             report_drops: false,
             sort_operators: true,
+            renumber: true,
             spec,
         }
     }
@@ -207,6 +211,12 @@ impl Config {
             _ => {}
         }
         self
+    }
+
+    /// May a search renumber terms, generations and revisions? Only while nobody can go back to an older one: a
+    /// record that is lost begins at its first revision again, and without R9 an old turn may write over a newer one.
+    pub fn renumbers(&self) -> bool {
+        self.renumber && self.budget.records == 0 && self.rules().on(Rule::R9)
     }
 
     /// The rules in force.

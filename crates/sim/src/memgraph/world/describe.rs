@@ -51,9 +51,10 @@ pub fn describe(state: &State) -> String {
 
 /// A run as text: each action, what it did, and the state after it.
 pub fn transcript(config: &Config, first: &State, actions: &[Action]) -> String {
-    // Operators have kept their numbers in the trace that is told.
+    // Operators have kept their numbers in the trace that is told, and a reader wants terms that only grow.
     let config = &Config {
         sort_operators: false,
+        renumber: false,
         ..config.clone()
     };
     let mut state = first.clone();

@@ -223,7 +223,6 @@ impl State {
 
     /// Is this state beyond what the search looks at?
     pub fn is_beyond(&self, config: &Config) -> bool {
-        let term = self.record.as_ref().map_or(0, |r| r.term.0);
-        term > self.start.0 + config.bounds.terms || self.version > self.start.1 + config.bounds.writes
+        self.begun > config.bounds.terms || self.written > config.bounds.writes
     }
 }

@@ -10,13 +10,17 @@ mod config;
 mod databases;
 mod describe;
 mod enabled;
+mod few;
 pub mod fingerprint;
 mod gateways;
 mod judge;
+mod numbered;
+mod numbers;
 mod observe;
 mod operators;
 mod overrides;
 mod registering;
+mod shared;
 mod start;
 mod state;
 
@@ -25,6 +29,7 @@ pub use config::{Bounds, Budget, Config};
 pub use describe::{describe, transcript};
 pub use judge::{Heal, Violation};
 pub use observe::{Lens, NOW, Timeless, core_role, pod_letter, short};
+pub use shared::Shared;
 pub use state::{Gateway, Hashed, Operator, Pod, Remembered, State, process};
 
 use judge::Judged;
@@ -135,6 +140,7 @@ impl State {
                 self.budget.records = self.budget.records.saturating_sub(1);
                 self.record = None;
                 self.version += 1;
+                self.written += 1;
             }
             Action::Sleep(asleep) => {
                 if asleep {

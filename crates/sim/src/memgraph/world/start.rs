@@ -14,12 +14,16 @@ impl State {
         }
         state.prepare_disks(config);
         state.budget = config.budget;
-        let term = state.record.as_ref().map_or(0, |r| r.term.0);
-        state.start = (term, state.version);
+        (state.begun, state.written) = (0, 0);
         for gateway in 0..config.gateways {
             state.apply(config, Action::Connect(gateway), false);
         }
-        state.canonical(config);
+        // A trace begins with the numbers that a cluster of this age has.
+        let as_they_are = Config {
+            renumber: false,
+            ..config.clone()
+        };
+        state.canonical(&as_they_are);
         state
     }
 

@@ -1,6 +1,9 @@
 //! One moment of a world. Cheap to clone and to hash: an explorer holds millions of them.
 
 use super::config::{Budget, Config};
+use super::numbered::Numbered;
+use super::numbers::Numbers;
+use super::shared::Shared;
 use crate::memgraph::data::{Data, WriteId, WriteSet};
 use crate::memgraph::instance::{self, Answer, DatabaseId, EpochId, Instance, MainId, Network, NodeId, Rpc};
 use mainstay_core::memgraph::Record;
@@ -18,17 +21,32 @@ use std::sync::Arc;
 pub struct Hashed<T> {
     value: Arc<T>,
     hash: u64,
+    numbers: Numbers,
 }
 
-impl<T: Hash> Hashed<T> {
+impl<T: Hash + Numbered> Hashed<T> {
     /// Wraps a value.
-    pub fn new(value: T) -> Self {
-        let mut hasher = super::fingerprint::hasher();
-        value.hash(&mut hasher);
+    pub fn new(mut value: T) -> Self {
         Self {
-            hash: hasher.finish(),
+            hash: super::fingerprint::of(&value),
+            numbers: Numbers::of(&mut value),
             value: Arc::new(value),
         }
+    }
+
+    /// Which numbers are in it.
+    pub(super) fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// The same value, changed.
+    pub(super) fn changed(&self, change: impl FnOnce(&mut T)) -> Self
+    where
+        T: Clone,
+    {
+        let mut value = (*self.value).clone();
+        change(&mut value);
+        Self::new(value)
     }
 }
 
@@ -148,10 +166,10 @@ pub struct Operator {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// The pods.
-    pub pods: Vec<Pod>,
+    pub pods: Vec<Shared>,
     /// The record.
     pub record: Option<Hashed<Record>>,
-    /// Its version; grows with every write.
+    /// Its version: another one after every write.
     pub version: u64,
     /// The status of the cluster has shown this term.
     pub status_term: Option<ids::Term>,
@@ -181,8 +199,10 @@ pub struct State {
     pub budget: Budget,
     /// How many writes the clients have in all.
     pub last_write: u16,
-    /// Term and version at the start, for the bounds.
-    pub start: (u64, u64),
+    /// Terms begun since the start, for the bounds.
+    pub begun: u64,
+    /// Writes of the record since the start, for the bounds.
+    pub written: u64,
 }
 
 /// Which pod and run a process id means.
@@ -267,6 +287,7 @@ impl State {
                     db,
                     waiting: None,
                 }
+                .into()
             })
             .collect();
         let gateway = Gateway {
@@ -291,18 +312,19 @@ impl State {
             chosen: None,
             budget: Budget::default(),
             last_write: config.writes,
-            start: (0, 0),
+            begun: 0,
+            written: 0,
         }
     }
 
     /// A pod by number.
     pub fn pod(&self, pod: u8) -> Option<&Pod> {
-        self.pods.get(usize::from(pod))
+        self.pods.get(usize::from(pod)).map(|pod| &**pod)
     }
 
     /// A pod by number.
     pub fn pod_mut(&mut self, pod: u8) -> Option<&mut Pod> {
-        self.pods.get_mut(usize::from(pod))
+        self.pods.get_mut(usize::from(pod)).map(|pod| &mut **pod)
     }
 
     /// The pod in which this very process runs.
@@ -352,8 +374,8 @@ impl State {
 #[derive(Debug)]
 pub struct Net<'a> {
     from: u8,
-    left: &'a mut [Pod],
-    right: &'a mut [Pod],
+    left: &'a mut [Shared],
+    right: &'a mut [Shared],
     cut: &'a [(u8, u8)],
 }
 
