@@ -36,14 +36,14 @@ fn held(part: &str, change: impl Fn(&mut Situation)) {
 #[test]
 fn n3_still_up_in_any_answer() {
     held("StillAlive: ring-r0-0 sees", |s| {
-        s.node(0, 1).liveness = Liveness::Up
+        s.node(0, 1).liveness = Liveness::Up;
     });
 }
 
 #[test]
 fn n4_the_others_disagree() {
     held("StillAlive: ring-r2-0 sees", |s| {
-        s.node(2, 1).liveness = Liveness::Up
+        s.node(2, 1).liveness = Liveness::Up;
     });
     let short = Liveness::Down(Duration::from_secs(30));
     held("down for long enough", |s| s.node(2, 1).liveness = short);
@@ -119,21 +119,21 @@ fn n17_maintenance_rollout_pause_sleep_or_another_one_under_way() {
     held("maintenance", |s| s.seen.members[1].maintenance = true);
     held("new template", |s| s.seen.wishes.rollout = true);
     held("paused", |s| {
-        s.seen.wishes.paused_until = Some(NOW + Duration::from_mins(1))
+        s.seen.wishes.paused_until = Some(NOW + Duration::from_mins(1));
     });
     held("asleep", |s| s.seen.wishes.hibernated = true);
     for state in [NodeState::Joining, NodeState::Replacing, NodeState::Leaving] {
         held("that must end first", |s| s.node(2, 0).state = state);
     }
     held("ring-r2-0 carries `scylla/replace`", |s| {
-        s.seen.members[2].replace_label = true
+        s.seen.members[2].replace_label = true;
     });
 }
 
 #[test]
 fn n18_automation_leaves_a_labelled_member_to_the_label() {
     held("it carries `scylla/replace`", |s| {
-        s.seen.members[1].replace_label = true
+        s.seen.members[1].replace_label = true;
     });
 }
 
@@ -172,7 +172,7 @@ fn another_node_at_the_address_another_one_down_or_another_schema() {
     let down = Liveness::Down(Duration::from_mins(9));
     held("sees another member", |s| s.node(0, 2).liveness = down);
     held("does not list", |s| {
-        s.seen.answers[0].nodes.retain(|n| n.host != host(2))
+        s.seen.answers[0].nodes.retain(|n| n.host != host(2));
     });
     held("another schema", |s| s.seen.answers[1].schema_agrees = false);
     held("a majority of 2", |s| {

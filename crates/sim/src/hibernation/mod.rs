@@ -384,9 +384,10 @@ impl Simulation {
             .things
             .iter()
             .find(|(_, t)| t.exists && (t.slept || !t.truth.contains(&t.replicas)));
-        let what = wrong.map_or("nothing is wrong".to_owned(), |(id, t)| {
-            format!("{id} has {} instead of {:?}", t.replicas, t.truth)
-        });
+        let what = wrong.map_or_else(
+            || "nothing is wrong".to_owned(),
+            |(id, t)| format!("{id} has {} instead of {:?}", t.replicas, t.truth),
+        );
         self.world
             .violate(format!("it does not come back: {phase:?}, {what}"));
     }

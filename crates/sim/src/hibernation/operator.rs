@@ -165,7 +165,7 @@ impl Operator {
             return Moved::Died(format!("before: {step}"));
         }
         let settles = world.now + Duration::from_secs(chance.below(weather.slow.max(1)));
-        let (outcome, told) = if let Some(refusal) = self.refusal(step, world, weather, chance) {
+        let (outcome, told) = if let Some(refusal) = refusal(step, world, weather, chance) {
             (Err(refusal), "refused")
         } else if hits(chance, weather.loses) {
             let lost = Err(refused("no answer", Severity::Transient));
@@ -202,27 +202,6 @@ impl Operator {
         Moved::Stepped(line)
     }
 
-    fn refusal(
-        &self,
-        step: &Step,
-        world: &World,
-        weather: &Weather,
-        chance: &mut Chance,
-    ) -> Option<mainstay_core::hibernation::observed::Refusal> {
-        if let Step::Stop(aim) | Step::Start { aim, .. } = step {
-            let number = aim.target.as_str().trim_start_matches('t').parse().unwrap_or(0);
-            let broken = weather
-                .broken
-                .get(&number)
-                .filter(|(until, _)| *until > world.now);
-            if let Some((_, severity)) = broken {
-                return Some(refused("no credentials", *severity));
-            }
-        }
-        let unlucky = weather.refuses > 0 && chance.one_in(weather.refuses);
-        unlucky.then(|| refused("the server is busy", Severity::Transient))
-    }
-
     fn finish(
         &mut self,
         step: &Step,
@@ -239,4 +218,25 @@ impl Operator {
             turn.on(outcome);
         }
     }
+}
+
+/// Does the API, or whoever is to be stopped or started, say no?
+fn refusal(
+    step: &Step,
+    world: &World,
+    weather: &Weather,
+    chance: &mut Chance,
+) -> Option<mainstay_core::hibernation::observed::Refusal> {
+    if let Step::Stop(aim) | Step::Start { aim, .. } = step {
+        let number = aim.target.as_str().trim_start_matches('t').parse().unwrap_or(0);
+        let broken = weather
+            .broken
+            .get(&number)
+            .filter(|(until, _)| *until > world.now);
+        if let Some((_, severity)) = broken {
+            return Some(refused("no credentials", *severity));
+        }
+    }
+    let unlucky = weather.refuses > 0 && chance.one_in(weather.refuses);
+    unlucky.then(|| refused("the server is busy", Severity::Transient))
 }

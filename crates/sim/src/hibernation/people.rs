@@ -156,7 +156,7 @@ fn awake_for(world: &mut World, chance: &mut Chance) -> String {
         Override::asleep_until(now, now + Duration::from_hours(hours), "a short day").ok()
     };
     change(world, |o| {
-        o.plan.schedule = o.plan.schedule.clone().with_override(wish.clone())
+        o.plan.schedule = o.plan.schedule.clone().with_override(wish.clone());
     });
     let asleep = wish.is_some_and(|w| w.is_asleep());
     format!(
