@@ -39,6 +39,11 @@ async fn with_both_operators_killed_clients_keep_reading_and_writing() -> Result
 async fn with_the_api_server_frozen_for_two_minutes_clients_go_on_and_no_role_command_is_sent() -> Result<()>
 {
     let whole = Whole::start().await?;
+    // ASYNC pods are registered after the pair is protected.
+    while whole.ask(0, "SHOW REPLICAS").await?.len() < 2 {
+        sleep(Duration::from_millis(100)).await;
+    }
+    whole.control(json!({ "do": "freeze-api" })).await?;
     let before = whole.document().await?.record;
     let mut commands = Vec::new();
     for pod in 0..3 {
@@ -49,7 +54,6 @@ async fn with_the_api_server_frozen_for_two_minutes_clients_go_on_and_no_role_co
         "the log is empty: {commands:?}"
     );
     let load = Load::start(whole.bolt, 4, EVERY);
-    whole.control(json!({ "do": "freeze-api" })).await?;
     let began = Instant::now();
     while began.elapsed() < Duration::from_mins(2) {
         whole.read_through_gateway().await?;

@@ -120,7 +120,13 @@ fn event(object: &MemgraphCluster, said: Said) -> Event {
     let involved: ObjectReference = object.object_ref(&());
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", object.name_any(), draw())),
+            // Times of Events count in seconds: by their names they are listed as they happened.
+            name: Some(format!(
+                "{}.{:012x}{:04x}",
+                object.name_any(),
+                wall().0,
+                draw() & 0xffff
+            )),
             namespace: object.namespace(),
             ..ObjectMeta::default()
         },
