@@ -37,7 +37,8 @@ fn l8_random_faults_never_lose_a_write_and_the_cluster_comes_back_or_asks_for_a_
 
 #[test]
 fn without_a_rule_the_simulation_notices() {
-    for (rule, seeds) in [(Rule::R1, 0..100), (Rule::R2, 0..100), (Rule::R6, 0..100)] {
+    // Without R1 about two seeds in a hundred go wrong.
+    for (rule, seeds) in [(Rule::R1, 0..300), (Rule::R2, 0..100), (Rule::R6, 0..100)] {
         let found = seeds.into_iter().any(|seed| {
             let config = config(seed).without(rule);
             run_with(seed, &config, false).violation.is_some()
