@@ -42,20 +42,6 @@ const DRILLS: &[(&str, &[&str])] = &[
 
 const PACKAGES: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
 
-/// The stage: few rounds of each.
-pub(crate) fn stage(workspace: &Workspace) -> Result<()> {
-    let few = DrillArgs {
-        rounds: 40,
-        release: false,
-        only: Vec::new(),
-        memgraph: None,
-    };
-    match drills(workspace, &few)? {
-        Verdict::Good => Ok(()),
-        Verdict::Bad => bail!("a drill broke a promise"),
-    }
-}
-
 /// Drills, one after the other, each on a sandbox of its own.
 pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict> {
     let chosen = chosen(&args.only)?;

@@ -8,7 +8,6 @@ use clap::Args;
 use crate::Verdict;
 use crate::checks;
 use crate::conformance;
-use crate::drills;
 use crate::summary::{Outcome, Summary, seconds};
 use crate::tools;
 use crate::workspace::{Workspace, display, stream};
@@ -119,11 +118,6 @@ const STAGES: &[Stage] = &[
             "--",
             "--ignored",
         ]),
-    },
-    Stage {
-        name: "drills",
-        about: "forty rounds of all drills with the drivers of applications: nothing acknowledged is lost",
-        run: Run::Check(drills::stage),
     },
 ];
 

@@ -9,7 +9,7 @@ use super::texts::{self, Transaction};
 use super::wal::Committed;
 use super::wire::Request;
 use bolt::message::Failure;
-use sim::memgraph::instance::{Answer, Begun, Call, Error, Reason, RegistrationName, Role, Rpc, Status};
+use sim::memgraph::instance::{Answer, Begun, Call, Error, Reason, RegistrationName, Role, Rpc};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -80,15 +80,6 @@ impl Node {
             .cloned()
             .ok_or_else(|| busy(Error::WrongStage))?;
         let two_phase = core.model.is_two_phase();
-        let invalid = |id: &RegistrationName| {
-            let entry = core.model.registration(*id);
-            entry.is_some_and(|entry| entry.is_attached() && entry.status() == Status::Invalid)
-        };
-        let skipped: Vec<RegistrationName> = core.names.keys().copied().filter(invalid).collect();
-        if !skipped.is_empty() {
-            core.skipped.extend(skipped);
-            self.work.notify_waiters();
-        }
         Ok((outgoing_of(&core, calls), committed, two_phase))
     }
 

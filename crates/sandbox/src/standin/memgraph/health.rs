@@ -45,11 +45,8 @@ async fn rounds(node: Weak<Node>, name: RegistrationName) {
             return;
         }
         this.deliver(name, &address).await;
-        let skipped = this.core().skipped.remove(&name);
         if ticked {
             this.look_after(name, &address).await;
-        } else if skipped {
-            this.check_if_invalid(name, &address).await;
         }
         this.recover(name, &address).await;
     }
@@ -65,11 +62,9 @@ impl Node {
 
     fn has_work(&self, name: RegistrationName) -> bool {
         let core = self.core();
-        core.skipped.contains(&name)
-            || core
-                .model
-                .registration(name)
-                .is_some_and(|entry| entry.has_queued() || entry.status() == Status::Recovery)
+        core.model
+            .registration(name)
+            .is_some_and(|entry| entry.has_queued() || entry.status() == Status::Recovery)
     }
 
     async fn deliver(&self, name: RegistrationName, address: &Address) {
@@ -103,27 +98,30 @@ impl Node {
             }
             Ok(Pinged::Missed) | Err(_) => return,
         }
-        let (introduce, main, db) = {
+        let (introduce, invalid, main, db) = {
             let core = self.core();
+            let invalid = core
+                .model
+                .registration(name)
+                .is_some_and(|entry| entry.status() == Status::Invalid);
             let introduce = core.to_introduce.contains(&name);
-            (introduce, core.model.main_id(), core.database())
+            (introduce, invalid, core.model.main_id(), core.database())
         };
         if introduce && self.ask(address, &Rpc::SystemRecovery { main, db }).await.is_ok() {
             self.core().to_introduce.remove(&name);
         }
-        self.check_if_invalid(name, address).await;
+        if invalid {
+            self.check(name, address, main, db).await;
+        }
     }
 
-    /// A heartbeat to a replica that is `invalid`: is it level, behind, or diverged?
-    async fn check_if_invalid(&self, name: RegistrationName, address: &Address) {
-        let (main, db) = {
-            let core = self.core();
-            let entry = core.model.registration(name);
-            if entry.is_none_or(|entry| entry.status() != Status::Invalid) {
-                return;
-            }
-            (core.model.main_id(), core.database())
-        };
+    async fn check(
+        &self,
+        name: RegistrationName,
+        address: &Address,
+        main: sim::memgraph::instance::MainId,
+        db: sim::memgraph::instance::DatabaseId,
+    ) {
         let heartbeat: Request = Rpc::Heartbeat { main, db };
         let mut answers = VecDeque::from([self.ask(address, &heartbeat).await.ok()]);
         if answers.back() == Some(&Some(Answer::No)) {

@@ -70,8 +70,6 @@ pub(super) struct Core {
     pub(super) prepared: Option<Committed>,
     /// Replicas that are to be told which database this is, and lose their users by it.
     pub(super) to_introduce: BTreeSet<RegistrationName>,
-    /// Replicas that a commit found `invalid`: they are looked at without waiting for the next ping.
-    pub(super) skipped: BTreeSet<RegistrationName>,
     pub(super) next_vertex: VertexId,
     /// Who may change which vertex.
     pub(super) claims: BTreeMap<VertexId, u64>,
@@ -219,7 +217,6 @@ impl Core {
             listener: None,
             prepared: None,
             to_introduce,
-            skipped: BTreeSet::new(),
             next_vertex,
             claims: BTreeMap::new(),
             next_transaction: 0,

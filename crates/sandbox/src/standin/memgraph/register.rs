@@ -113,7 +113,6 @@ impl Node {
                 .and_then(|entry| core.address(entry.peer()));
             let dropped = core.model.drop_replica(id).map_err(|_| unknown())?;
             core.to_introduce.remove(&id);
-            core.skipped.remove(&id);
             core.names.remove(&id);
             (dropped, address, core.save_replication())
         };

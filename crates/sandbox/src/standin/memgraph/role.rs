@@ -51,7 +51,6 @@ impl Node {
             core.model.demote(MainId(random_id())).map_err(|_| refused())?;
             core.port = Some(port);
             core.to_introduce.clear();
-            core.skipped.clear();
             core.save_replication()
         };
         self.written(saved).await;
