@@ -225,6 +225,39 @@ fn s43_a_point_lost_after_its_target_woke_keeps_the_cycle_open_until_it_is_given
     assert_eq!(starts_of_b(&bed), 1);
 }
 
+/// Asleep, abandoned, and applied again without `two`, whose point was spoiled meanwhile.
+#[test]
+fn s42_a_plan_made_anew_does_not_forget_a_point_that_it_cannot_read() {
+    let both = vec![target("one"), target("two")];
+    let whole = plan(intent(both, Strategy::Sequential));
+    let mut bed = Bed::new(whole, &[("one", "a", 1), ("two", "b", 3)]);
+    bed.settle();
+    bed.night();
+    let good = bed.shards[&1].data[TWO].clone();
+    write_two(&mut bed, "{");
+    bed.state = None;
+    bed.plan.intent = intent(vec![target("one")], Strategy::Sequential);
+    bed.morning();
+    assert!(bed.said("RestorePointCorrupt"));
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Error, 1));
+    bed.deleting = true;
+    bed.later(HOUR);
+    assert!(!bed.gone, "something of it still sleeps");
+    write_two(&mut bed, &good);
+    bed.later(HOUR);
+    assert_eq!((bed.gone, bed.replicas("b")), (true, 3));
+}
+
+#[test]
+fn s42_a_point_that_was_used_and_is_spoiled_by_day_keeps_nobody_awake_or_in_error() {
+    let (mut bed, _) = two_is_awake();
+    bed.settle();
+    assert_eq!(bed.phase(), Phase::Active);
+    write_two(&mut bed, "{");
+    bed.later(HOUR);
+    assert_eq!(bed.phase(), Phase::Active, "it closed when all were used");
+}
+
 #[test]
 fn s42_a_point_of_the_night_put_back_after_its_target_woke_is_restored_again() {
     let (mut bed, asleep) = two_is_awake();
