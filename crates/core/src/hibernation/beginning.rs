@@ -28,27 +28,29 @@ pub(super) fn first(view: &View<'_>) -> Decision {
 pub(super) fn adopt(view: &View<'_>, state: &State) -> Option<Decision> {
     // What an older version wrote counts only for a plan that knows nothing better: it was never marked as used.
     let known = view.stored.state.is_some();
-    let open: Vec<_> = view
-        .store()
-        .points()
+    let points = view.store().points();
+    let mut open: Vec<_> = points
         .filter(|p| !(known && p.is_old()) && view.is_open(p) == Some(true))
+        .map(|p| (p.executor, p.target))
         .collect();
+    if !known {
+        // Nobody can say that a point that cannot be read was used. It waits for a human; the others are woken. A plan
+        // that remembers closed its last cycle only when all were.
+        open.extend(view.store().unreadable());
+    }
     if open.is_empty() {
         return None;
     }
     let mut intent = view.plan.intent.clone();
-    for point in &open {
-        if intent
-            .target(&point.target)
-            .is_none_or(|t| t.executor != point.executor)
-        {
-            intent = with_stranger(intent, &point.target, &point.executor);
+    for (executor, target) in &open {
+        if intent.target(target).is_none_or(|t| t.executor != *executor) {
+            intent = with_stranger(intent, target, executor);
         }
     }
     let id = state.cycle.max(view.store().newest_cycle());
     let mut cycle = Cycle::begin(id, intent, view.now);
     for (name, progress) in &mut cycle.targets {
-        let captured = open.iter().any(|p| p.target == *name);
+        let captured = open.iter().any(|(_, target)| target == name);
         *progress = Progress {
             stand: Stand::Done,
             captured,

@@ -22,6 +22,10 @@ pub(super) fn turn(view: &View<'_>) -> Result<Decision, Why> {
             Some(_) | None => {}
         }
     }
+    if state.is_none() || cycle.is_some() {
+        // What cannot be read may still have to be brought back.
+        open += view.store().unreadable().count();
+    }
     let go = |why: Why| Decision::because(why).then(Step::RemoveFinalizer);
     if view.plan.deletion == Deletion::Abandon {
         return Ok(go(if open > 0 {

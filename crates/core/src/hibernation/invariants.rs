@@ -227,6 +227,9 @@ impl Judge<'_> {
             (Some(a), None) => self.closes(a),
             (Some(_), Some(_)) | (None, None) => {}
         }
+        if before.is_none() {
+            self.remembers(next);
+        }
         if next.phase == Phase::Active && next.open.is_some() {
             self.report(Invariant::ConsumedWhenDone, "Active, and a cycle is open");
         }
@@ -239,6 +242,21 @@ impl Judge<'_> {
                 Invariant::CycleFirst,
                 "asleep or on its way, and no cycle is open",
             );
+        }
+    }
+
+    /// Whoever remembers nothing takes up every point that cannot be read: nobody can say that it was used.
+    fn remembers(&mut self, next: &State) {
+        let left: Vec<_> = self.store.unreadable().collect();
+        for (_, target) in left {
+            let taken = next
+                .open
+                .as_ref()
+                .is_some_and(|c| c.intent.target(&target).is_some());
+            if !taken {
+                let detail = format!("the point of `{target}` cannot be read, and is forgotten");
+                self.report(Invariant::ConsumedWhenDone, detail);
+            }
         }
     }
 

@@ -141,6 +141,12 @@ impl Store {
             .filter_map(|(executor, target)| self.load(&executor, &target).ok().flatten())
     }
 
+    /// The targets with a point that cannot be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = (ExecutorName, TargetName)> {
+        let targets = self.targets().into_iter();
+        targets.filter(|(executor, target)| self.load(executor, target).is_err())
+    }
+
     /// The newest cycle that any point speaks of.
     pub fn newest_cycle(&self) -> CycleId {
         self.points().filter_map(|p| p.cycle).max().unwrap_or_default()

@@ -5,7 +5,7 @@ use super::observed::{Call, Look, Power};
 use super::plan::Target;
 use super::point::{Entry, Point};
 use super::reason::Why;
-use super::state::{Cycle, State};
+use super::state::{Cycle, Stand, State};
 use super::step::Decision;
 use super::view::View;
 use super::work::{Outcome, Work};
@@ -13,6 +13,7 @@ use super::work::{Outcome, Work};
 /// The wake-up goes on.
 pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
     let mut work = Work::new(*view, state, cycle);
+    reopen(&mut work);
     // Also of targets that have failed otherwise: what was brought back is not brought back twice.
     for target in &cycle.intent.targets {
         let look = view.look(&target.name).and_then(|l| l.as_ref().ok());
@@ -21,6 +22,25 @@ pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
         }
     }
     work.run(one)
+}
+
+/// A target that was done is done only while its point says so. One that was spoiled, lost or put back since is looked
+/// at again: nobody could see that it is restored when the cycle closes, and the next night could not be recorded in
+/// it. Whoever did it hears of it now, while it can still be repaired or given up.
+fn reopen(work: &mut Work<'_>) {
+    for target in work.cycle.intent.targets.clone() {
+        let progress = work.progress(&target.name);
+        let (done, captured) = (progress.stand == Stand::Done, progress.captured);
+        let restored = match work.point(&target) {
+            Ok(Some(point)) => !point.is_open() && !point.incomplete,
+            Ok(None) => !captured,
+            Err(_) => false,
+        };
+        if done && !restored {
+            let again = work.progress(&target.name).again();
+            *work.progress(&target.name) = again;
+        }
+    }
 }
 
 /// Takes note of starts that were answered, if what was started is seen to run.

@@ -5,10 +5,11 @@ use mainstay_core::hibernation::ids::{CycleId, ExecutorName, PlanName, Version};
 use mainstay_core::hibernation::plan::Strategy;
 use mainstay_core::hibernation::point::{Point, PointError};
 use mainstay_core::hibernation::save::Capture;
-use mainstay_core::hibernation::state::Phase;
+use mainstay_core::hibernation::state::{Phase, Stand};
 use mainstay_core::hibernation::store::{BUDGET, Shard, Store};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 fn noop() -> ExecutorName {
     ExecutorName::parse("noop").unwrap()
@@ -160,6 +161,111 @@ fn s42_a_spoiled_point_is_neither_used_nor_overwritten_and_the_others_go_on() {
             "repaired, it goes on by itself"
         );
     }
+}
+
+const TWO: &str = "noop_two.json";
+
+/// In the morning `two` is awake as recorded, and `one` is not usable yet: the cycle is still open. With the document
+/// of `two` as it was in the night.
+fn two_is_awake() -> (Bed, String) {
+    let both = vec![target("one"), target("two")];
+    let plan = plan(intent(both, Strategy::Sequential));
+    let mut bed = Bed::new(plan, &[("one", "a", 1), ("two", "b", 3)]);
+    bed.settle();
+    bed.night();
+    let asleep = bed.shards[&1].data[TWO].clone();
+    bed.things.get_mut(&id("a")).unwrap().settled = false;
+    bed.morning();
+    let cycle = bed.state.as_ref().unwrap().open.as_ref().unwrap();
+    assert_eq!(cycle.targets[&name("two")].stand, Stand::Done);
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::WakingUp, 3));
+    bed.things.get_mut(&id("a")).unwrap().settled = true;
+    (bed, asleep)
+}
+
+fn write_two(bed: &mut Bed, text: &str) {
+    let data = &mut bed.shards.get_mut(&1).unwrap().data;
+    data.insert(TWO.to_owned(), text.to_owned());
+}
+
+fn starts_of_b(bed: &Bed) -> usize {
+    bed.calls.iter().filter(|c| *c == "start b").count()
+}
+
+#[test]
+fn s42_a_point_spoiled_after_its_target_woke_keeps_the_cycle_open_until_it_is_repaired() {
+    for spoil in [|t: &str| t.replace(":3", ":1"), |t: &str| t.replace('}', "")] {
+        let (mut bed, _) = two_is_awake();
+        let good = bed.shards[&1].data[TWO].clone();
+        let bad = spoil(&good);
+        assert_ne!(good, bad);
+        write_two(&mut bed, &bad);
+        bed.later(Duration::from_mins(1));
+        assert!(bed.said("RestorePointCorrupt"));
+        assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Error, 1));
+        assert_eq!(bed.shards[&1].data[TWO], bad, "nothing is overwritten");
+        write_two(&mut bed, &good);
+        bed.later(HOUR);
+        assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 3));
+        assert_eq!(starts_of_b(&bed), 1, "what is awake is not started again");
+    }
+}
+
+#[test]
+fn s43_a_point_lost_after_its_target_woke_keeps_the_cycle_open_until_it_is_given_up() {
+    let (mut bed, _) = two_is_awake();
+    bed.shards.get_mut(&1).unwrap().data.remove(TWO);
+    bed.later(Duration::from_mins(1));
+    assert!(bed.said("NoRestorePoint"));
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Error, 1));
+    let cycle = bed.state.as_ref().unwrap().cycle;
+    bed.wishes.discard.insert(name("two"), cycle);
+    bed.later(HOUR);
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 3));
+    assert_eq!(starts_of_b(&bed), 1);
+}
+
+/// Asleep, abandoned, and applied again without `two`, whose point was spoiled meanwhile.
+#[test]
+fn s42_a_plan_made_anew_does_not_forget_a_point_that_it_cannot_read() {
+    let both = vec![target("one"), target("two")];
+    let whole = plan(intent(both, Strategy::Sequential));
+    let mut bed = Bed::new(whole, &[("one", "a", 1), ("two", "b", 3)]);
+    bed.settle();
+    bed.night();
+    let good = bed.shards[&1].data[TWO].clone();
+    write_two(&mut bed, "{");
+    bed.state = None;
+    bed.plan.intent = intent(vec![target("one")], Strategy::Sequential);
+    bed.morning();
+    assert!(bed.said("RestorePointCorrupt"));
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Error, 1));
+    bed.deleting = true;
+    bed.later(HOUR);
+    assert!(!bed.gone, "something of it still sleeps");
+    write_two(&mut bed, &good);
+    bed.later(HOUR);
+    assert_eq!((bed.gone, bed.replicas("b")), (true, 3));
+}
+
+#[test]
+fn s42_a_point_that_was_used_and_is_spoiled_by_day_keeps_nobody_awake_or_in_error() {
+    let (mut bed, _) = two_is_awake();
+    bed.settle();
+    assert_eq!(bed.phase(), Phase::Active);
+    write_two(&mut bed, "{");
+    bed.later(HOUR);
+    assert_eq!(bed.phase(), Phase::Active, "it closed when all were used");
+}
+
+#[test]
+fn s42_a_point_of_the_night_put_back_after_its_target_woke_is_restored_again() {
+    let (mut bed, asleep) = two_is_awake();
+    write_two(&mut bed, &asleep);
+    bed.later(Duration::from_mins(1));
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 3));
+    assert_eq!(starts_of_b(&bed), 2);
+    assert!(!bed.point("two").is_open());
 }
 
 #[test]
