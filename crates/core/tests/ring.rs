@@ -10,6 +10,7 @@
 
 mod ring {
     mod attended;
+    mod ends;
     mod gate;
     mod holds;
     mod invariants;

@@ -1,6 +1,6 @@
 //! A start that was permitted: finished, failed, tried again, given up, or overtaken by the old disk.
 
-use super::ids::PodUid;
+use super::ids::{Member, PodUid};
 use super::joining::{grant_first, obstacle};
 use super::learn::{describe, is_removed};
 use super::ledger::{Grant, Known, Phase, Task, Work};
@@ -232,10 +232,10 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
     }
     let witnesses = view.witnesses(&work.member);
     let enough = match &work.task {
-        Task::Replace { .. } => view.spec().engine.witnesses(view.ledger.known.len()),
-        Task::Found | Task::Join | Task::Leave { .. } => 1,
+        Task::Replace { .. } => enough_to_end(view, work, &witnesses),
+        Task::Found | Task::Join | Task::Leave { .. } => !witnesses.is_empty(),
     };
-    let node = seen_by_all(&witnesses, m, work, grant, report).filter(|_| witnesses.len() >= enough)?;
+    let node = seen_by_all(&witnesses, m, work, grant, report).filter(|_| enough)?;
     let known = describe(view, m, node)?;
     let member = work.member.clone();
     let next = view.ledger.with(|next| {
@@ -266,6 +266,18 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
         plan = plan.then(step).also(Why::LabelDone { member });
     }
     Some(plan.write(next))
+}
+
+/// Have enough others answered to believe that a replacement has ended? As many as it took to begin it; or, if others
+/// lost their storage since, all that are left. A lost one cannot answer before it is replaced, and that cannot begin
+/// before this has ended. Fewer are safe here: nobody sees a new life Normal before it is done, and nothing takes that
+/// back. Whatever is begun next asks for its own majority.
+fn enough_to_end(view: &View<'_>, work: &Work, witnesses: &[&Answer]) -> bool {
+    let others = || view.ledger.known.keys().filter(|m| **m != work.member);
+    let answers = |m: &Member| witnesses.iter().any(|a| a.by == *m);
+    let all_left = others().all(|m| view.is_lost(m) || answers(m));
+    let majority = witnesses.len() >= view.spec().engine.witnesses(view.ledger.known.len());
+    majority || (others().any(|m| view.is_lost(m)) && all_left)
 }
 
 /// The founder has nobody to be seen by: what it says of itself frees the place, and puts nothing on record.

@@ -1,0 +1,86 @@
+//! A permitted replacement comes to its end: who must have seen it.
+
+use super::situation::{Situation, host, member, ready};
+use mainstay_core::ring::ids::{DiskId, HostId, PodUid};
+use mainstay_core::ring::observed::{Liveness, NodeState};
+use mainstay_core::ring::stamp::Found;
+use mainstay_core::ring::{Ledger, Step};
+use std::time::Duration;
+
+const NEW: HostId = HostId(0xb1);
+
+/// Member 1 was permitted and runs; both others see it Normal under its new host id, and the old one nowhere.
+fn done() -> Situation {
+    let mut done = ready();
+    done.ledger = done.plan().steps[0].ledger().unwrap().clone();
+    let grant = done.ledger.grants;
+    done.report(1, Found::StartedWith(grant));
+    for by in [0, 2] {
+        let node = done.node(by, 1);
+        (node.host, node.liveness, node.generation) = (NEW, Liveness::Up, 9);
+    }
+    done
+}
+
+/// The disk of member 2 is gone as well: its gate waits, and nobody answers there.
+fn other_lost(mut situation: Situation) -> Situation {
+    situation.report(2, Found::Empty);
+    let pod = situation.seen.members[2].pod.as_mut().unwrap();
+    pod.uid = PodUid(0x22);
+    let report = pod.report.as_mut().unwrap();
+    (report.disk, report.ran) = (DiskId(0xe2), false);
+    situation.seen.answers.retain(|a| a.by != member(2));
+    situation.node(0, 2).liveness = Liveness::Down(Duration::from_mins(10));
+    situation
+}
+
+fn written(situation: &Situation) -> Option<Ledger> {
+    situation.plan().steps.iter().find_map(Step::ledger).cloned()
+}
+
+/// The replacement is over, and the new node is on record.
+fn ends(situation: &Situation) -> bool {
+    written(situation).is_some_and(|l| l.work.is_none() && l.known[&member(1)].host == NEW)
+}
+
+#[test]
+fn a_majority_of_the_others_sees_it_normal() {
+    assert!(ends(&done()), "{}", done().text());
+}
+
+#[test]
+fn another_member_that_lost_its_disk_meanwhile_is_not_waited_for() {
+    let two = other_lost(done());
+    assert!(ends(&two), "each would wait for the other: {}", two.text());
+}
+
+#[test]
+fn another_member_that_is_only_away_is_waited_for() {
+    let mut away = done();
+    away.seen.answers.retain(|a| a.by != member(2));
+    assert!(written(&away).is_none(), "{}", away.text());
+}
+
+#[test]
+fn with_another_one_lost_all_that_are_left_must_see_it_normal() {
+    for state in [NodeState::Replacing, NodeState::Joining, NodeState::Unknown] {
+        let mut early = other_lost(done());
+        let node = early.seen.answers[0].nodes.iter_mut().find(|n| n.host == NEW);
+        node.unwrap().state = state;
+        assert!(written(&early).is_none(), "{state:?}: {}", early.text());
+    }
+    let mut silent = other_lost(done());
+    silent.seen.answers.clear();
+    assert!(written(&silent).is_none(), "nobody is left to see it");
+}
+
+#[test]
+fn the_end_of_one_does_not_permit_the_next() {
+    let mut two = other_lost(done());
+    two.ledger = written(&two).unwrap();
+    assert_eq!(two.ledger.known[&member(2)].host, host(2));
+    assert!(
+        !two.permits(),
+        "member 1 does not answer yet: one of three is no majority"
+    );
+}
