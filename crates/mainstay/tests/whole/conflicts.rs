@@ -5,7 +5,7 @@ use crate::load::Load;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -88,23 +88,22 @@ async fn controller_split_brain() -> Result<()> {
         .await?;
     // Both lead now, each by its own lease; a new lease is distrusted for as long as it lasts.
     sleep(Duration::from_secs(20)).await;
-    for round in 0..3 {
-        let before = whole.until("protected", protected).await?;
-        let main = before.main.context("nobody serves")?.pod.0;
+    for _ in 0..3 {
+        let main = whole
+            .document()
+            .await?
+            .record
+            .main
+            .context("nobody ever served")?;
         whole
-            .control(json!({ "do": "kill", "pod": format!("memgraph-ha-{main}") }))
+            .control(json!({ "do": "kill", "pod": format!("memgraph-ha-{}", main.pod.0) }))
             .await?;
-        let after = whole
-            .until("served in a later term, and protected", |record| {
-                record.term > before.term && protected(record)
-            })
-            .await
-            .with_context(|| format!("round {round}"))?;
-        ensure!(
-            after.main.as_ref().is_some_and(|main| main.pod.0 < 2),
-            "{after:?}"
-        );
+        // They may take a term from each other again and again: two leaders are safe, and need not get anywhere
+        // (docs/protocol.md, e).
+        sleep(Duration::from_secs(15)).await;
     }
+    deployments.delete("rival", &DeleteParams::default()).await?;
+    whole.until("protected, with one leader again", protected).await?;
     let last = whole.document().await?.record;
     let main = last.main.context("nobody serves")?.pod.0;
     load.end().await?.is_kept(&whole, main).await?;
