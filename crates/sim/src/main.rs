@@ -188,11 +188,11 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
                 }
                 World::Hibernation => {
                     no_switches(&without)?;
-                    hibernation::run(&hibernation::Request { seeds, jobs, json }, out)
+                    hibernation::run(&seeds, jobs, json, out)
                 }
                 World::Ring => {
                     no_switches(&without)?;
-                    ring::run(seeds, jobs, json, out)
+                    ring::run(&seeds, jobs, json, out)
                 }
             }
         }

@@ -47,19 +47,9 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
             return Outcome::Lost(Why::RestorePointCorrupt { target: name, why });
         }
     };
-    let look = match work.view.look(&name) {
-        None => {
-            work.say(Why::NotLooked { target: name });
-            return Outcome::GoesOn;
-        }
-        Some(Err(refusal)) => {
-            let why = refusal.message.clone();
-            return Outcome::Failed {
-                why: Why::LookFailed { target: name, why },
-                permanent: refusal.is_permanent(),
-            };
-        }
-        Some(Ok(look)) => look,
+    let look = match work.looked(&name) {
+        Ok(look) => look,
+        Err(outcome) => return outcome,
     };
     let point = match capture(work, target, stored, look) {
         Ok(point) => point,

@@ -2,7 +2,7 @@
 //! `waking`; who gets a turn, what a failure means and in which order things are written is decided here.
 
 use super::ids::{ResourceId, TargetName};
-use super::observed::{Call, Severity};
+use super::observed::{Call, Look, Severity};
 use super::order::Order;
 use super::plan::{Mode, Target};
 use super::point::{Point, PointError};
@@ -94,6 +94,25 @@ impl<'a> Work<'a> {
     /// The point as it will be after what this turn has decided so far.
     pub(super) fn point(&self, target: &Target) -> Result<Option<Point>, PointError> {
         self.store.load(&target.executor, &target.name)
+    }
+
+    /// What was seen of a target; otherwise what that means for its turn.
+    pub(super) fn looked(&mut self, name: &TargetName) -> Result<&'a Look, Outcome> {
+        let target = name.clone();
+        match self.view.look(name) {
+            None => {
+                self.say(Why::NotLooked { target });
+                Err(Outcome::GoesOn)
+            }
+            Some(Err(refusal)) => {
+                let why = refusal.message.clone();
+                Err(Outcome::Failed {
+                    why: Why::LookFailed { target, why },
+                    permanent: refusal.is_permanent(),
+                })
+            }
+            Some(Ok(look)) => Ok(look),
+        }
     }
 
     pub(super) fn call(&mut self, target: &Target, resource: &ResourceId, start: Option<serde_json::Value>) {

@@ -5,6 +5,7 @@ pub(crate) mod hibernation;
 pub(crate) mod ring;
 pub(crate) mod run;
 pub(crate) mod scenario;
+mod seeds;
 
 /// The CPU time this process has used, where the system tells.
 pub(crate) fn cpu_seconds() -> Option<f64> {

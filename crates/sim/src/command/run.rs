@@ -1,10 +1,9 @@
 //! `sim run` and `sim replay`.
 
-use super::{cpu_seconds, stopwatch};
+use super::seeds::{Ending, Sum, print_tail, simulate};
 use mainstay_core::memgraph::Rule;
 use serde_json::json;
 use sim::memgraph::simulate::{Report, config, run_with};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;
 
@@ -16,62 +15,24 @@ pub(crate) struct Request {
     pub(crate) json: bool,
 }
 
-/// What all seeds together gave.
-#[derive(Default)]
-struct Sum {
-    seeds: u64,
-    hours: f64,
-    acknowledged: u64,
-    terms: u64,
-    faults: u64,
-    humans: BTreeMap<String, u64>,
-    bad: Vec<(u64, String)>,
-}
-
-impl Sum {
-    fn add(&mut self, report: Report) {
-        let Report {
-            seed,
-            simulated,
-            acknowledged,
-            terms,
-            faults,
-            violation,
-            human,
-            trace: _,
-        } = report;
-        self.seeds += 1;
-        self.hours += simulated.as_secs_f64() / 3600.0;
-        self.acknowledged += u64::from(acknowledged);
-        self.terms += terms;
-        self.faults += u64::from(faults);
-        if let Some(sentence) = human {
-            *self.humans.entry(sentence).or_default() += 1;
-        }
-        if let Some(violation) = violation {
-            self.bad.push((seed, violation));
-        }
-    }
-
-    fn join(&mut self, other: Self) {
-        let Self {
-            seeds,
-            hours,
-            acknowledged,
-            terms,
-            faults,
-            humans,
-            bad,
-        } = other;
-        self.seeds += seeds;
-        self.hours += hours;
-        self.acknowledged += acknowledged;
-        self.terms += terms;
-        self.faults += faults;
-        for (sentence, count) in humans {
-            *self.humans.entry(sentence).or_default() += count;
-        }
-        self.bad.extend(bad);
+/// Acknowledged writes, terms, faults.
+fn ending(report: Report) -> Ending<3> {
+    let Report {
+        seed,
+        simulated,
+        acknowledged,
+        terms,
+        faults,
+        violation,
+        human,
+        trace: _,
+    } = report;
+    Ending {
+        seed,
+        simulated,
+        counts: [u64::from(acknowledged), terms, u64::from(faults)],
+        violation,
+        human,
     }
 }
 
@@ -84,69 +45,37 @@ fn one(seed: u64, without: &[Rule], tracing: bool) -> Report {
 
 /// Simulates; `true` if nothing was violated.
 pub(crate) fn run(request: &Request, out: &mut impl Write) -> anyhow::Result<bool> {
-    let took = stopwatch();
-    let jobs = request.jobs.max(1);
-    let mut sum = Sum::default();
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs)
-            .map(|job| scope.spawn(move || worker(request, job, jobs)))
-            .collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(part) => sum.join(part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
+    let sum = simulate(&request.seeds, request.jobs, |seed| {
+        ending(one(seed, &request.without, false))
     });
-    sum.bad.sort_unstable();
-    let wall = || took() * f64::from(u32::try_from(jobs).unwrap_or(1));
-    let minutes = cpu_seconds().unwrap_or_else(wall) / 60.0;
-    print(request, &sum, minutes, out)?;
+    print(request, &sum, out)?;
     Ok(sum.bad.is_empty())
 }
 
-fn worker(request: &Request, job: u64, jobs: u64) -> Sum {
-    let mut sum = Sum::default();
-    for seed in request.seeds.clone().filter(|s| s % jobs == job) {
-        sum.add(one(seed, &request.without, false));
-        if sum.bad.len() >= 20 {
-            break;
-        }
-    }
-    sum
-}
-
-fn print(request: &Request, sum: &Sum, minutes: f64, out: &mut impl Write) -> anyhow::Result<()> {
-    let humans: u64 = sum.humans.values().sum();
+fn print(request: &Request, sum: &Sum<3>, out: &mut impl Write) -> anyhow::Result<()> {
+    let [acknowledged, terms, faults] = sum.counts;
     if request.json {
         writeln!(
             out,
             "{}",
             json!({
-                "seeds": sum.seeds, "clusterHours": sum.hours, "acknowledged": sum.acknowledged, "terms": sum.terms,
-                "faults": sum.faults, "human": sum.humans, "violations": sum.bad,
-                "clusterHoursPerCpuMinute": sum.hours / minutes,
+                "seeds": sum.seeds, "clusterHours": sum.hours, "acknowledged": acknowledged, "terms": terms,
+                "faults": faults, "human": sum.humans, "violations": sum.bad,
+                "clusterHoursPerCpuMinute": sum.speed(),
             })
         )?;
         return Ok(());
     }
+    let humans: u64 = sum.humans.values().sum();
     writeln!(
         out,
-        "{} seeds, {:.0} cluster-hours, {} faults, {} terms, {} writes acknowledged, {} violations, {humans} wait for a human",
+        "{} seeds, {:.0} cluster-hours, {faults} faults, {terms} terms, {acknowledged} writes acknowledged, {} violations, {humans} wait for a human",
         sum.seeds,
         sum.hours,
-        sum.faults,
-        sum.terms,
-        sum.acknowledged,
         sum.bad.len()
     )?;
-    for (sentence, count) in &sum.humans {
-        writeln!(out, "  {count:>6} × {sentence}")?;
-    }
-    writeln!(out, "{:.0} cluster-hours per CPU-minute", sum.hours / minutes)?;
-    for (seed, violation) in sum.bad.iter().take(10) {
-        writeln!(out, "seed {seed}: {violation}")?;
-    }
+    sum.print_humans(out)?;
+    sum.print_bad(out)?;
     if let Some((seed, _)) = sum.bad.first() {
         let switches: Vec<_> = request
             .without
@@ -155,11 +84,7 @@ fn print(request: &Request, sum: &Sum, minutes: f64, out: &mut impl Write) -> an
             .collect();
         let switches = switches.concat();
         writeln!(out, "sim replay --seed {seed}{switches}")?;
-        let trace = one(*seed, &request.without, true).trace;
-        let tail: Vec<&str> = trace.lines().rev().take(60).collect();
-        for line in tail.into_iter().rev() {
-            writeln!(out, "{line}")?;
-        }
+        print_tail(&one(*seed, &request.without, true).trace, out)?;
     }
     Ok(())
 }
