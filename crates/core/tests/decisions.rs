@@ -23,6 +23,7 @@ mod decisions {
     mod executor;
     mod failover;
     mod faults;
+    mod held_up;
     mod hibernation;
     mod lost_record;
     mod overriding;

@@ -293,6 +293,7 @@ fn serving() -> Record {
         peers: vec![],
         suspect: false,
         forced: None,
+        claim: None,
     };
     let main = Main {
         pod: Ordinal(0),

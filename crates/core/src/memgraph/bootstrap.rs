@@ -166,6 +166,7 @@ fn create(seen: &Observed, pod: Ordinal, term: Term, now: Time, reason: Reason) 
         peers,
         suspect: false,
         forced: None,
+        claim: None,
     };
     let record = Record::initialising(term, candidate, now);
     let view = View {

@@ -251,6 +251,7 @@ mod tests {
             peers: vec![ProcessId(0xb1), ProcessId(0xc1)],
             suspect: false,
             forced: None,
+            claim: None,
         }
     }
 

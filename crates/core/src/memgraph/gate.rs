@@ -103,6 +103,7 @@ mod tests {
             peers: vec![],
             suspect: false,
             forced: None,
+            claim: None,
         }
     }
 

@@ -12,6 +12,7 @@
 //! | `decide` | the driver |
 //! | `bootstrap` | no record: begin, adopt, rebuild |
 //! | `term` | begin, complete, take over and abandon a term |
+//! | `claim` | a term that is held up: whose process is ended, and what becomes of its claim |
 //! | `failover`, `switchover`, `overriding`, `hibernation` | what begins a term |
 //! | `serving`, `pair`, `async_pods`, `reset` | what a serving cluster needs |
 //! | `plan`, `reason`, `rules` | what comes out, and why |
@@ -24,6 +25,7 @@
 
 mod async_pods;
 mod bootstrap;
+mod claim;
 mod decide;
 pub mod document;
 mod failover;

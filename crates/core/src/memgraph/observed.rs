@@ -66,6 +66,8 @@ pub struct Registration {
     pub behind: i64,
     /// Since when it has had this status and has not moved.
     pub since: Time,
+    /// When its timestamp was last seen to grow in MAIN's list: only what MAIN accepts is fed.
+    pub moved: Option<Time>,
 }
 
 /// The mark: one vertex in the data that carries the term and the last proof.

@@ -220,6 +220,7 @@ mod tests {
             peers: vec![],
             suspect: false,
             forced: None,
+            claim: None,
         };
         Record::initialising(Term(4), pod_0, Time::ZERO).resetting(Reset {
             pod: ME,

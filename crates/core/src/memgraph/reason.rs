@@ -88,6 +88,9 @@ whys! {
     // Terms
     TakeOver { pod: Ordinal } => "the term of {pod} was begun by another turn; it is taken over, and its process is loose from now on",
     CandidateSilent { pod: Ordinal } => "waiting for {pod}, the candidate of this term, to answer",
+    PromotionHeldUp { pod: Ordinal } => "{pod} does not become MAIN: a transaction of the old MAIN may hold it up; the old MAIN is fenced, so the process of {pod} is ended, and its volume keeps the claim to the office",
+    CandidateReturned { pod: Ordinal } => "{pod} is back on the volume that has the claim to the office",
+    CandidateRestarts { pod: Ordinal } => "waiting for {pod} to return on the volume that has the claim to the office",
     CandidateGone { pod: Ordinal } => "the process of {pod}, the candidate of this term, is gone",
     SuspiciousData { pod: Ordinal } => "the mark in the data of {pod} is not the one the record expects: it is not made MAIN, a human must look",
     DataUnread { pod: Ordinal } => "the mark of {pod} could not be read",

@@ -84,6 +84,23 @@ pub struct Candidate {
     /// A human chose it and accepted the loss, by the wish that ends then: the fence has no time-out (R15), the
     /// mark may be any.
     pub forced: Option<Time>,
+    /// Its claim is its volume's, not only its process's (R37).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+}
+
+/// A claim to the office that passed from a process to its volume (R37).
+///
+/// Written while the old MAIN was fenced and the protected process still ran: from then on nothing is acknowledged
+/// before the term serves, so whoever runs on that volume next lacks nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The process that was protected.
+    pub process: ProcessId,
+    /// The old MAIN's process was over by then, so nobody replicates to what runs next, and its history is as right
+    /// as that of the protected process (R26).
+    pub alone: bool,
 }
 
 /// A human's wish for a MAIN: which pod, and until when the wish holds. The same pod wished for again has another end.
@@ -252,6 +269,16 @@ impl Record {
                 pod: c.pod,
                 process: c.process,
             });
+        }
+        next
+    }
+
+    /// The candidate's claim passes to its volume (R37).
+    #[must_use]
+    pub fn claimed(&self, claim: Claim) -> Self {
+        let mut next = self.bumped();
+        if let Some(candidate) = &mut next.candidate {
+            candidate.claim = Some(claim);
         }
         next
     }

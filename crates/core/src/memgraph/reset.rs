@@ -109,7 +109,8 @@ fn nobody_confirms(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Reason>
             .into_iter()
             .flat_map(|a| View::registrations_of(a, other));
         let accepted = listed.into_iter().any(|r| {
-            r.attached && matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery)
+            let works = matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery);
+            (r.attached && works) || view.is_fed(r)
         });
         if accepted {
             return None;

@@ -139,8 +139,8 @@ impl Replica {
     }
 
     /// The registration, with what only the observer knows: whether the address means the pod that the name
-    /// means, and since when the status has been so.
-    pub fn registration(&self, address_ok: bool, since: Time) -> Registration {
+    /// means, since when the status has been so, and when it last moved.
+    pub fn registration(&self, address_ok: bool, since: Time, moved: Option<Time>) -> Registration {
         let (attached, status, behind) = match &self.info {
             DataInfo::Detached => (false, Status::Invalid, 0),
             DataInfo::Attached {
@@ -157,6 +157,7 @@ impl Replica {
             status,
             behind,
             since,
+            moved,
         }
     }
 }

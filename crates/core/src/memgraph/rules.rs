@@ -67,6 +67,7 @@ rules! {
     R34 = "R34": "A process that a promote may still hit is loose and is never proven.",
     R35 = "R35": "Protection is proven only when every registered gateway confirmed the term.",
     R36 = "R36": "A role command goes only to the process it was meant for.",
+    R37 = "R37": "A candidate that cannot be promoted is ended once the old MAIN is fenced, and its volume keeps the claim.",
     Bootstrap = "BOOTSTRAP": "No record yet: begin or adopt a cluster, or say why not.",
     RecordLost = "RECORD-LOST": "The record was there before and is gone: rebuild it only when one MAIN is proven.",
     Failover = "FAILOVER": "MAIN is suspect and the protected replica takes its office.",

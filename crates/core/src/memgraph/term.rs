@@ -4,6 +4,7 @@
 //! then the fence, then the promotion, then the mark, then the record again. A turn that finds a term
 //! unfinished takes it over, and from then on the candidate's process is loose (R34).
 
+use super::claim;
 use super::ids::{Ordinal, ProcessId, Term};
 use super::observed::{Answer, Role};
 use super::plan::{OnRefusal, Plan, Step, Target};
@@ -60,11 +61,10 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
     }
     let alive = view.answer(pod).is_some_and(|a| a.process == candidate.process);
     if alive {
-        return end_hanging_main(view, candidate)
-            .unwrap_or_else(|| take_over(view, pod, how_to_resume(view)));
+        return claim::held_up(view, candidate).unwrap_or_else(|| take_over(view, pod, how_to_resume(view)));
     }
     if view.seen.is_gone(pod, candidate.process) {
-        return abandon(view, pod);
+        return claim::successor(view, candidate).unwrap_or_else(|| abandon(view, pod));
     }
     // A human's choice has no time-out. Otherwise nothing was acknowledged in this term (R10, R35), so the recorded
     // MAIN loses nothing if it begins the next one; the silent process is loose from then on.
@@ -81,25 +81,6 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
         }
         _ => Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod })),
     }
-}
-
-/// From 3.12 a REPLICA refuses its promotion while a transaction of MAIN is prepared, and a MAIN that hangs never ends
-/// it. Its office is lost already, and it comes back as REPLICA; without its process the transaction is dropped.
-fn end_hanging_main(view: &View<'_>, candidate: &Candidate) -> Option<Plan> {
-    let main = view.record.main.as_ref().filter(|m| m.pod != candidate.pod)?;
-    if !view.rules().on(Rule::R30) || !view.holds_up_its_successor(main) {
-        return None;
-    }
-    let object = view.seen.object(main.pod)?;
-    let target = Target {
-        pod: main.pod,
-        process: main.process,
-    };
-    let reason = Reason::new(Rule::R30, Why::MainHangs { pod: main.pod });
-    Some(Plan::because(reason).then(Step::EndProcess {
-        target,
-        uid: object.uid,
-    }))
 }
 
 /// Goes on with a term that another turn began; its candidate is loose from here on.
@@ -175,6 +156,7 @@ fn how_to_resume(view: &View<'_>) -> How {
 pub(super) fn candidacy(view: &View<'_>, pod: Ordinal) -> Option<Candidate> {
     let process = view.answer(pod)?.process;
     let volume = view.volume(pod)?;
+    let claim = claim::inherited(view, pod, volume);
     let mut peers: Vec<ProcessId> = view
         .seen
         .pods
@@ -189,8 +171,9 @@ pub(super) fn candidacy(view: &View<'_>, pod: Ordinal) -> Option<Candidate> {
         process,
         volume,
         peers,
-        suspect: suspect(view, pod, process),
+        suspect: suspect(view, pod, claim::judged_as(process, claim)),
         forced: None,
+        claim,
     })
 }
 
@@ -425,7 +408,13 @@ fn history_from(record: &Record, candidate: &Candidate) -> Term {
         // The very first term of a cluster has no past; an adopted or rebuilt one has a past nobody knows.
         None if record.term == Term(1) => Term(0),
         Some(main) if main.pod == candidate.pod => main.history_from,
-        Some(main) if main.peers.contains(&candidate.process) => main.epoch,
+        Some(main)
+            if main
+                .peers
+                .contains(&claim::judged_as(candidate.process, candidate.claim)) =>
+        {
+            main.epoch
+        }
         None | Some(_) => record.term,
     }
 }

@@ -203,6 +203,12 @@ impl<'a> View<'a> {
         r.attached && r.status == Status::Replicating && self.now.since(r.since) < self.spec().steady
     }
 
+    /// Does MAIN feed this replica? Under load most looks find an ASYNC one `invalid`, a little further each time.
+    pub fn is_fed(&self, r: &Registration) -> bool {
+        let fresh = |at: Time| at > self.record.since && self.now.since(at) < self.spec().steady;
+        r.attached && r.status != Status::Diverged && r.moved.is_some_and(fresh)
+    }
+
     /// May writes be held now? Holds are short and have pauses between them.
     pub fn may_hold(&self) -> bool {
         let never = self.record.held_at == Time::ZERO;

@@ -193,6 +193,7 @@ pub(crate) fn registration(name: RegistrationName, mode: Mode) -> Registration {
         status: Status::Ready,
         behind: 0,
         since: ago(300_000),
+        moved: None,
     }
 }
 
@@ -485,6 +486,7 @@ pub(crate) fn a_candidate(pod: u8) -> Candidate {
         peers,
         suspect: false,
         forced: None,
+        claim: None,
     }
 }
 

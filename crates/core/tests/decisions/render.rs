@@ -6,7 +6,7 @@ use mainstay_core::memgraph::ids::ProcessId;
 use mainstay_core::memgraph::invariants;
 use mainstay_core::memgraph::plan::{OnRefusal, Planned, Step, Target};
 use mainstay_core::memgraph::reason::{Evidence, Reason};
-use mainstay_core::memgraph::record::{Candidate, Main, Override, Record};
+use mainstay_core::memgraph::record::{Candidate, Claim, Main, Override, Record};
 use mainstay_core::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -245,11 +245,19 @@ fn candidate_text(candidate: &Candidate) -> String {
         peers,
         suspect,
         forced,
+        claim,
     } = candidate;
     let suspect = if *suspect { ", suspect" } else { "" };
     let forced = if forced.is_some() { ", forced" } else { "" };
+    let claim = match claim {
+        None => String::new(),
+        Some(Claim { process, alone }) => {
+            let alone = if *alone { ", alone" } else { "" };
+            format!(", its volume has the claim of {:x}{alone}", process.0)
+        }
+    };
     format!(
-        "{pod} {:x} volume {:x}, saw {}{suspect}{forced}",
+        "{pod} {:x} volume {:x}, saw {}{suspect}{forced}{claim}",
         process.0,
         volume.0,
         peers_text(peers)

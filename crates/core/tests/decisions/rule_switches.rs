@@ -1,6 +1,6 @@
 //! Every rule that `decide` consults has a situation in which the plan is another one without it.
 
-use super::cluster::{NOW, Situation, TERM, ago, cluster, fresh, process, second};
+use super::cluster::{NOW, Situation, TERM, a_candidate, ago, cluster, fresh, process, second};
 use super::render::text;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::{Approval, Role, Status};
@@ -193,6 +193,16 @@ fn situations() -> Vec<(Rule, &'static str, Situation)> {
             "the replica hangs",
             hanging.policy(WritesWithoutSync::Always),
         ),
+        (
+            Rule::R37,
+            "a candidate is not promoted, and the old MAIN is cut off",
+            cluster()
+                .silent(0, 9)
+                .object(0, |o| o.terminating = true)
+                .becomes(|r| r.new_term(a_candidate(1), true, ago(60_000)))
+                .loose(1, process(1))
+                .confirmed(),
+        ),
         (Rule::R32, "a pod joins", cluster().unprotected().unregistered(1)),
         (
             Rule::R33,
@@ -280,6 +290,7 @@ fn every_rule_that_is_consulted_has_a_situation() {
     let sources = [
         include_str!("../../src/memgraph/async_pods.rs"),
         include_str!("../../src/memgraph/bootstrap.rs"),
+        include_str!("../../src/memgraph/claim.rs"),
         include_str!("../../src/memgraph/failover.rs"),
         include_str!("../../src/memgraph/hibernation.rs"),
         include_str!("../../src/memgraph/overriding.rs"),

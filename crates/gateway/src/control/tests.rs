@@ -14,6 +14,7 @@ fn candidate() -> Candidate {
         peers: vec![],
         suspect: false,
         forced: None,
+        claim: None,
     }
 }
 

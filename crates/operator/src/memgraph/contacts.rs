@@ -80,9 +80,13 @@ pub struct Statuses(BTreeMap<(ProcessId, RegistrationName), Standing>);
 /// What MAIN shows of a replica, and since when. Under load every look may show `replicating`, of another commit each
 /// time: only what does not move either stands still.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
-    shown: Standstill,
-    since: Time,
+pub struct Standing {
+    /// What is shown.
+    pub shown: Standstill,
+    /// Since when.
+    pub since: Time,
+    /// When its timestamp last grew.
+    pub moved: Option<Time>,
 }
 
 /// What must stay the same for a replica to stand still.
@@ -98,13 +102,25 @@ pub struct Standstill {
 
 impl Statuses {
     /// Notes what MAIN shows now; says since when it has been so.
-    pub fn since(&mut self, main: ProcessId, name: RegistrationName, shown: Standstill, now: Time) -> Time {
-        let fresh = Standing { shown, since: now };
+    pub fn note(
+        &mut self,
+        main: ProcessId,
+        name: RegistrationName,
+        shown: Standstill,
+        now: Time,
+    ) -> Standing {
+        let fresh = Standing {
+            shown,
+            since: now,
+            moved: None,
+        };
         let entry = self.0.entry((main, name)).or_insert(fresh);
         if entry.shown != shown {
-            *entry = fresh;
+            let grew = entry.shown.ts.is_some() && shown.ts > entry.shown.ts;
+            let moved = if grew { Some(now) } else { entry.moved };
+            *entry = Standing { moved, ..fresh };
         }
-        entry.since
+        *entry
     }
 
     /// Forgets what this MAIN does not list any more.
@@ -177,18 +193,27 @@ mod tests {
             status,
             ts: Some(ts),
         };
-        let mut at =
-            |status, attached, now| statuses.since(main, name, shown(status, attached, 7), Time(now));
+        let mut at = |status, attached, now| {
+            statuses
+                .note(main, name, shown(status, attached, 7), Time(now))
+                .since
+        };
         assert_eq!(at(Status::Invalid, true, 1), Time(1));
         assert_eq!(at(Status::Invalid, true, 5), Time(1));
         assert_eq!(at(Status::Ready, true, 6), Time(6));
         assert_eq!(at(Status::Ready, false, 7), Time(7), "detached is another thing");
         statuses.keep(ProcessId(2), &[]);
         let still = shown(Status::Ready, false, 7);
-        assert_eq!(statuses.since(main, name, still, Time(8)), Time(7));
+        assert_eq!(statuses.note(main, name, still, Time(8)).since, Time(7));
         statuses.keep(main, &[]);
-        assert_eq!(statuses.since(main, name, still, Time(9)), Time(9));
-        let moved = shown(Status::Ready, false, 8);
-        assert_eq!(statuses.since(main, name, moved, Time(10)), Time(10), "it moved");
+        assert_eq!(statuses.note(main, name, still, Time(9)).since, Time(9));
+        let mut at = |ts, now| {
+            let Standing { since, moved, .. } =
+                statuses.note(main, name, shown(Status::Ready, false, ts), Time(now));
+            (since, moved)
+        };
+        assert_eq!(at(8, 10), (Time(10), Some(Time(10))), "it moved");
+        assert_eq!(at(8, 11), (Time(10), Some(Time(10))), "and stands");
+        assert_eq!(at(3, 12), (Time(12), Some(Time(10))), "what goes back is not fed");
     }
 }

@@ -1,7 +1,7 @@
 //! Everything a turn knows: the record first, then the rest, each fact with its time.
 
 use super::cluster::Cluster;
-use super::contacts::{Contacts, Miss, PodMemory, Standstill, Statuses};
+use super::contacts::{Contacts, Miss, PodMemory, Standing, Standstill, Statuses};
 use super::gateways::{self, Answers, Registered};
 use super::pods::{Seen, Workload};
 use super::probe::{Depth, Probed, Said, probe, replication_port};
@@ -253,13 +253,13 @@ impl Shown<'_> {
         let pod = row.name.pod();
         let ip = self.ips.get(&pod).map(String::as_str);
         let address_ok = self.cluster.means(&row.address, pod, ip);
-        let shown = row.registration(address_ok, self.at);
+        let shown = row.registration(address_ok, self.at, None);
         let still = Standstill {
             attached: shown.attached,
             status: shown.status,
             ts: row.ts(),
         };
-        let since = statuses.since(main, row.name, still, self.at);
-        row.registration(address_ok, since)
+        let Standing { since, moved, .. } = statuses.note(main, row.name, still, self.at);
+        row.registration(address_ok, since, moved)
     }
 }

@@ -98,6 +98,7 @@ fn candidate(pod: u8) -> Candidate {
         peers: vec![],
         suspect: false,
         forced: None,
+        claim: None,
     }
 }
 

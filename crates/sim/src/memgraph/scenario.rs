@@ -5,11 +5,13 @@
 //! possible any more is skipped), everybody may then finish their work, and nothing may be violated.
 //!
 //! A rule that is there for the way back is shown by `expect: not whole`: without it the cluster is not serving,
-//! protected and open again although everybody did all they can, and with it it is.
+//! protected and open again although everybody did all they can, and with it it is. `expect: nobody serves` is
+//! judged right after the last line: with the rule somebody serves by then.
 
 use super::world::{Action, Budget, Config, State, describe, pod_letter};
 use super::worlds;
 use mainstay_core::memgraph::Rule;
+use mainstay_core::memgraph::record::State as Phase;
 use mainstay_core::memgraph::rules::UnknownRule;
 use mainstay_core::memgraph::spec::FenceTimeout;
 use std::fmt::Write as _;
@@ -72,12 +74,15 @@ pub enum Expect {
     Violation(String),
     /// The cluster does not come back by itself; with the rules it does.
     NotWhole,
+    /// There is no MAIN after the last line; with the rules there is.
+    NobodyServes,
 }
 
 impl Expect {
     fn parse(text: &str) -> Self {
         match text {
             "not whole" => Self::NotWhole,
+            "nobody serves" => Self::NobodyServes,
             violation => Self::Violation(violation.to_owned()),
         }
     }
@@ -88,7 +93,11 @@ impl Expect {
             Self::Violation(violation) => {
                 *without == End::Violated(violation.clone()) && !matches!(with, End::Violated(_))
             }
-            Self::NotWhole => *without == End::NotWhole && *with == End::Whole,
+            Self::NotWhole => matches!(without, End::NotWhole { .. }) && *with == End::Whole,
+            Self::NobodyServes => {
+                *without == End::NotWhole { serves: false }
+                    && matches!(with, End::Whole | End::NotWhole { serves: true })
+            }
         }
     }
 }
@@ -97,7 +106,7 @@ impl Expect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     Violated(String),
-    NotWhole,
+    NotWhole { serves: bool },
     Whole,
 }
 
@@ -231,14 +240,17 @@ impl Scenario {
                 return End::Violated(violation);
             }
         }
-        let _ = writeln!(transcript, "  … and everybody finishes their work");
-        if let Some(violation) = work(config, &mut state, |_| true, transcript) {
-            return End::Violated(violation);
+        if self.expect != Expect::NobodyServes {
+            let _ = writeln!(transcript, "  … and everybody finishes their work");
+            if let Some(violation) = work(config, &mut state, |_| true, transcript) {
+                return End::Violated(violation);
+            }
         }
         let (end, word) = if state.is_whole() {
             (End::Whole, "whole")
         } else {
-            (End::NotWhole, "not whole")
+            let serves = state.record.as_ref().is_some_and(|r| r.state == Phase::Serving);
+            (End::NotWhole { serves }, "not whole")
         };
         let _ = writeln!(transcript, "  {word}: {}", describe(&state));
         end

@@ -2,6 +2,7 @@
 //!
 //! `docs/protocol.md` has what each of them is for and what came of it.
 
+use super::instance::Profile;
 use super::world::{Bounds, Budget, Config};
 use mainstay_core::memgraph::spec::WritesWithoutSync;
 
@@ -76,6 +77,13 @@ fn slow_looks(config: &mut Config) {
     config.operators_die = false;
 }
 
+fn held_up(config: &mut Config) {
+    config.profile = Profile::V3_12;
+    config.deadlines = true;
+    // What restarts while MAIN lives may get a wrong history. It is known to the record, and nobody is reset for it.
+    config.report_false_divergence = false;
+}
+
 fn no_fsync(config: &mut Config) {
     config.fsync = false;
 }
@@ -123,6 +131,11 @@ const ROWS: &[Row] = &[
     Row { name: "B1", operators: 2, record_writes: 9, budget: Budget { crashes: 2, ..NONE }, change: from_nothing, ..ROW },
     Row { name: "B2", operators: 2, record_writes: 9, budget: Budget { crashes: 1, volumes: 1, late: 1, ..NONE }, change: from_nothing, ..ROW },
     Row { name: "L1", terms: 9, record_writes: 18, budget: Budget { crashes: 1, ..NONE }, liveness: true, ..ROW },
+    // A candidate refuses its promotion while a transaction of a MAIN that is cut off is prepared on it (R37).
+    Row { name: "V1", terms: 4, record_writes: 9, budget: Budget { crashes: 1, partitions: 1, suspicions: 3, ..NONE }, change: held_up, ..ROW },
+    Row { name: "V2", terms: 4, record_writes: 10, budget: Budget { crashes: 2, partitions: 1, ..NONE }, change: held_up, ..ROW },
+    Row { name: "V3", operators: 2, record_writes: 7, budget: Budget { partitions: 1, suspicions: 3, ..NONE }, change: held_up, ..ROW },
+    Row { name: "V4", terms: 4, record_writes: 10, budget: Budget { volumes: 1, crashes: 1, partitions: 1, suspicions: 2, ..NONE }, change: held_up, ..ROW },
     // Commands that a real MAIN does not survive; without races, so that only the plan can be at fault.
     Row { name: "K1", writes: 2, record_writes: 9, change: commands, ..ROW },
     Row { name: "K2", budget: Budget { crashes: 1, ..NONE }, change: stalls, ..ROW },

@@ -79,14 +79,15 @@ invariants! {
     AsleepQuiet = "I3.9" []: "Asleep, only the number of pods and the record change, and only asleep is the number of pods changed.",
 
     // 4: who may be MAIN.
-    Entitled = "I4.1" [R2, R5, R6]: "The candidate of a new term is the protected process, the recorded MAIN with all its data, the first one, the one that wakes with all its data, or a human's choice.",
+    Entitled = "I4.1" [R2, R5, R6]: "The candidate of a new term is the protected process, the recorded MAIN with all its data, the first one, the one that wakes with all its data, who runs on the volume that has the claim, or a human's choice.",
     CandidateSeen = "I4.2" []: "The candidate of a new term is an authority pod in the process that answered, on the volume that was seen.",
-    CandidateStays = "I4.3" [R5]: "The candidate of a term never changes.",
+    CandidateStays = "I4.3" [R5]: "The candidate of a term never changes, but for the claim of its volume.",
     MarkExpected = "I4.4" [R6]: "The mark that is advanced is the one that was read, and one that the record explains.",
     ServesAsCandidate = "I4.5" [R18]: "Only the candidate begins to serve: promoted or found as MAIN, with its mark advanced to the term.",
     FirstTermAboveAll = "I4.6" [R19]: "A created record begins above every term that status, data or gateways have seen.",
     Adopted = "I4.7" [R8]: "A record is created only for an empty pair that never had one, or for a MAIN that holds everything the other pod holds.",
     SuspectKept = "I4.8" [R26]: "A candidate whose history will be wrong is called suspect, and stays so in office.",
+    ClaimFenced = "I4.9" []: "A claim passes to the volume only when the recorded MAIN's process is over for good or every gateway confirmed the term, while the candidate's process still answers as REPLICA with the data of MAIN's term.",
 
     // 5: who is never reset.
     ResetTarget = "I5.1" []: "A reset is asked for only while a healthy MAIN serves, one at a time, and never of MAIN, candidate or protected pod.",
@@ -95,7 +96,7 @@ invariants! {
     ResetQuiet = "I5.4" [R20]: "A diverged ASYNC replica is not reset in the first minutes of a term without approval.",
     ResetSuspect = "I5.5" [R26]: "Nobody is reset on the word of a MAIN whose own history is the suspect.",
     MarkerOfRecord = "I5.6" []: "Marker and deletion are only for the reset that the record asks for, the marker first.",
-    EndProcess = "I5.7" []: "A process is ended only if it is loose, a hanging SYNC replica, a suspect MAIN, or a hanging MAIN whose successor was chosen.",
+    EndProcess = "I5.7" []: "A process is ended only if it is loose, a hanging SYNC replica, a suspect MAIN, a hanging MAIN whose successor was chosen, or a candidate whose volume has the claim.",
 }
 
 impl Invariant {

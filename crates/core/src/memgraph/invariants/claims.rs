@@ -1,8 +1,8 @@
 //! Who may take the office, by what right, and for what cause.
 
-use super::facts::holder;
+use super::facts::{aspirant, holder};
 use super::{At, Detail, Invariant, Judge};
-use crate::memgraph::ids::Ordinal;
+use crate::memgraph::ids::{Ordinal, ProcessId};
 use crate::memgraph::observed::{Answer, Contact, Data, Role, Status};
 use crate::memgraph::record::{Candidate, Record, State};
 
@@ -43,6 +43,8 @@ pub(super) enum Claim {
     Recorded,
     /// Protected when it went to sleep, on the same volume.
     Woken,
+    /// It runs on the volume that the claim passed to (R37).
+    Inherited,
     /// A human said so.
     Override,
 }
@@ -77,11 +79,59 @@ pub(super) fn claim(judge: &Judge<'_>, before: Option<&Record>, candidate: &Cand
             .fresh(pod)
             .and_then(|a| a.data)
             .is_some_and(|d| d.database == main.database);
+    if explained && inherits(judge, before, candidate) {
+        return Some(Claim::Inherited);
+    }
     // A process cannot change its volume or its database.
     if main.pod == pod && explained && (same_data || candidate.process == main.process) {
         return Some(Claim::Recorded);
     }
     chosen()
+}
+
+/// The candidate of the unfinished term had passed its claim to the volume on which this one runs, MAIN's database.
+fn inherits(judge: &Judge<'_>, before: &Record, candidate: &Candidate) -> bool {
+    let facts = judge.facts;
+    let (Some(main), Some(old)) = (&before.main, &before.candidate) else {
+        return false;
+    };
+    let database = facts.data(candidate.pod).map(|d| d.database);
+    before.state == State::NoMain
+        && old.pod == candidate.pod
+        && old.claim.is_some()
+        && facts.volume(candidate.pod) == Some(old.volume)
+        && database == Some(main.database)
+}
+
+/// May the claim of the candidate pass to its volume now (R37)?
+pub(super) fn may_pass(judge: &Judge<'_>, before: &Record, candidate: &Candidate) -> bool {
+    let facts = judge.facts;
+    let (Some(main), Some(claim)) = (&before.main, candidate.claim) else {
+        return false;
+    };
+    let over = facts.gone(holder(main)) && facts.object(main.pod).is_some_and(|o| o.start_fence);
+    let fenced = over || (!claim.alone && facts.gateways_have_term(before.term));
+    let waits = facts
+        .fresh_process(aspirant(candidate))
+        .is_some_and(|a| a.role == Role::Replica);
+    let explained = facts
+        .mark(candidate.pod)
+        .is_some_and(|m| m >= main.term && m <= before.term);
+    before.state == State::NoMain
+        && main.pod != candidate.pod
+        && candidate.forced.is_none()
+        && claim.process == candidate.process
+        && fenced
+        && waits
+        && explained
+}
+
+/// The process by whose history a candidate is judged: nothing was applied since the protected one ended (R26, R37).
+pub(super) fn judged_as(candidate: &Candidate) -> ProcessId {
+    match candidate.claim {
+        Some(claim) if claim.alone => claim.process,
+        Some(_) | None => candidate.process,
+    }
 }
 
 /// The first term is begun again: by the same pod on the same volume, for an adopted cluster has data there.

@@ -3,7 +3,7 @@
 use super::facts::{aspirant, holder, is_loose};
 use super::{At, Change, Detail, Invariant, Judge};
 use crate::memgraph::ids::{Ordinal, PodUid, ResetId, Term};
-use crate::memgraph::observed::Contact;
+use crate::memgraph::observed::{Contact, Role};
 use crate::memgraph::plan::{Step, Target};
 use crate::memgraph::record::{Main, Record, Reset, State};
 use crate::memgraph::spec::WritesWithoutSync;
@@ -94,7 +94,7 @@ pub(super) fn delete(judge: &mut Judge<'_>, at: At<'_>, target: Target, uid: Pod
 pub(super) fn end_process(judge: &mut Judge<'_>, at: At<'_>, target: Target, uid: PodUid) {
     let may = at.record.is_some_and(|r| match r.state {
         State::Serving => may_end(judge, r, target),
-        State::NoMain => deposed_and_hangs(judge, r, target),
+        State::NoMain => deposed_and_hangs(judge, r, target) || needs_no_process(judge, r, target),
         _ => false,
     });
     if !may || !judge.facts.has_uid(target.pod, uid) {
@@ -113,6 +113,20 @@ fn deposed_and_hangs(judge: &Judge<'_>, record: &Record, target: Target) -> bool
         .is_some_and(|p| matches!(p.contact, Contact::Silent { .. }));
     let tried = facts.now.since(record.since) > facts.seen.spec.promotion_patience;
     old && chosen && silent && tried
+}
+
+/// The candidate whose volume has the claim, long after its term began (R37).
+fn needs_no_process(judge: &Judge<'_>, record: &Record, target: Target) -> bool {
+    let facts = judge.facts;
+    let claimed = record
+        .candidate
+        .as_ref()
+        .is_some_and(|c| aspirant(c) == target && c.claim.is_some());
+    let waits = facts
+        .fresh_process(target)
+        .is_some_and(|a| a.role == Role::Replica);
+    let tried = facts.now.since(record.since) > facts.seen.spec.promotion_patience * 2;
+    claimed && waits && tried
 }
 
 fn may_end(judge: &Judge<'_>, record: &Record, target: Target) -> bool {

@@ -5,7 +5,7 @@ use super::{At, Change, Detail, Invariant, Judge, claims, roles};
 use crate::memgraph::ids::Term;
 use crate::memgraph::observed::Role;
 use crate::memgraph::plan::{Step, Target};
-use crate::memgraph::record::{Record, State};
+use crate::memgraph::record::{Candidate, Record, State};
 
 pub(super) fn counters(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>, create: bool) {
     let Change { before, next } = change;
@@ -66,9 +66,7 @@ pub(super) fn candidate(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     };
     let detail = Detail::Process(aspirant(candidate));
     if !change.begins_term() {
-        if before.is_some_and(|b| b.candidate.as_ref() != Some(candidate)) {
-            judge.broken(at, Invariant::CandidateStays, detail);
-        }
+        stays(judge, at, before, candidate);
         return;
     }
     let facts = judge.facts;
@@ -84,11 +82,15 @@ pub(super) fn candidate(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
         let suspect = if main.pod == candidate.pod {
             main.suspect && main.process == candidate.process
         } else {
-            !main.peers.contains(&candidate.process)
+            !main.peers.contains(&claims::judged_as(candidate))
         };
         suspect && !candidate.suspect
     }) {
         judge.broken(at, Invariant::SuspectKept, detail);
+    }
+    let held = before.and_then(|b| b.candidate.as_ref()).and_then(|c| c.claim);
+    if candidate.claim.is_some() && candidate.claim != held {
+        judge.broken(at, Invariant::ClaimFenced, detail);
     }
     match before {
         None => claims::first(judge, at, next, candidate),
@@ -96,6 +98,21 @@ pub(super) fn candidate(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
             judge.broken(at, Invariant::CauseNeeded, detail);
         }
         Some(_) => {}
+    }
+}
+
+/// Within a term nothing of the candidate changes but its claim, and that only once.
+fn stays(judge: &mut Judge<'_>, at: At<'_>, before: Option<&Record>, candidate: &Candidate) {
+    let Some((before, old)) = before.and_then(|b| b.candidate.as_ref().map(|c| (b, c))) else {
+        return;
+    };
+    let detail = Detail::Process(aspirant(candidate));
+    let claim = candidate.claim;
+    if (Candidate { claim, ..old.clone() }) != *candidate {
+        judge.broken(at, Invariant::CandidateStays, detail);
+    }
+    if old.claim != claim && (old.claim.is_some() || !claims::may_pass(judge, before, candidate)) {
+        judge.broken(at, Invariant::ClaimFenced, detail);
     }
 }
 

@@ -153,8 +153,9 @@ fn r11_a_row_becomes_a_registration() {
         status: Status::Ready,
         behind: 0,
         since: Time(9),
+        moved: Some(Time(8)),
     };
-    assert_eq!(replica.registration(true, Time(9)), expected);
+    assert_eq!(replica.registration(true, Time(9), Some(Time(8))), expected);
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn r11_a_zombie_is_listed_and_never_ready() {
     let shown = row("memgraph_ha_2", "async", map([]));
     let zombie = Replica::read("memgraph_ha", &COLUMNS, &shown)
         .unwrap()
-        .registration(true, Time(0));
+        .registration(true, Time(0), None);
     assert_eq!(
         (zombie.attached, zombie.status, zombie.mode),
         (false, Status::Invalid, Mode::Async)

@@ -263,6 +263,7 @@ mod tests {
             peers: vec![B],
             suspect: false,
             forced: None,
+            claim: None,
         };
         let main = Main {
             pod: Ordinal(0),

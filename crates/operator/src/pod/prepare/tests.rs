@@ -86,6 +86,7 @@ fn asking() -> Record {
         peers: vec![],
         suspect: false,
         forced: None,
+        claim: None,
     };
     Record::initialising(TERM, candidate, Time::ZERO).resetting(Reset {
         pod: Ordinal(2),

@@ -12,6 +12,8 @@ pub enum Look {
     Suspect,
     /// Every deadline has passed.
     Late,
+    /// Both: it believes MAIN silent although it lives (a fault), and every deadline has passed.
+    SuspectLate,
     /// A move of MAIN was asked for.
     Switchover,
     /// As it is, but this pod dies after it answered: its replication port is found closed (a fault).
@@ -93,6 +95,7 @@ impl Action {
             Look::Plain,
             Look::Suspect,
             Look::Late,
+            Look::SuspectLate,
             Look::Switchover,
             Look::Dying(0),
             Look::Dying(1),
@@ -193,6 +196,9 @@ impl fmt::Display for Action {
             Self::Observe(op, Look::Plain) => write!(f, "op{op} looks"),
             Self::Observe(op, Look::Suspect) => write!(f, "op{op} looks and falsely suspects MAIN"),
             Self::Observe(op, Look::Late) => write!(f, "op{op} looks, deadlines have passed"),
+            Self::Observe(op, Look::SuspectLate) => {
+                write!(f, "op{op} looks and falsely suspects MAIN, deadlines have passed")
+            }
             Self::Observe(op, Look::Switchover) => write!(f, "op{op} looks, a move of MAIN is wished"),
             Self::Observe(op, Look::Dying(n)) => write!(f, "op{op} looks, {} dies after it answered", p(n)),
             Self::Step(op) => write!(f, "op{op} steps"),

@@ -223,11 +223,14 @@ impl State {
             main,
             epoch,
         });
+        // Through a link that is cut nobody hears of it.
+        let cut = self.cut.clone();
+        let hears = |n: u8| n != number && !cut.contains(&(n.min(number), n.max(number)));
         for (other, _) in self
             .pods
             .iter_mut()
             .zip(0_u8..)
-            .filter(|(p, n)| *n != number && Some(p.db.main_id()) == leads)
+            .filter(|(p, n)| hears(*n) && Some(p.db.main_id()) == leads)
         {
             other.db.connection_lost();
         }

@@ -75,10 +75,16 @@ impl State {
             .recorded_main()
             .and_then(|m| self.pod(m))
             .is_some_and(|p| p.alive);
-        if self.budget.suspicions > 0 && record.state == Phase::Serving && main_alive {
+        // Once its successor is chosen, it matters only to a term that is held up.
+        let held_up = config.deadlines && record.state == Phase::NoMain;
+        if self.budget.suspicions > 0 && main_alive && (record.state == Phase::Serving || held_up) {
             push(Look::Suspect);
+            if held_up {
+                push(Look::SuspectLate);
+            }
         }
-        let deadline = record.state == Phase::SwitchingOver || record.writes == Writes::Held;
+        let deadline =
+            matches!(record.state, Phase::SwitchingOver | Phase::NoMain) || record.writes == Writes::Held;
         if config.deadlines && deadline {
             push(Look::Late);
         }

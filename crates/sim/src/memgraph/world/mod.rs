@@ -68,16 +68,17 @@ impl Doing<'_> {
 impl State {
     /// Does it, and judges the result.
     pub fn apply(&mut self, config: &Config, action: Action, noting: bool) -> Effect {
-        let late = matches!(
-            action,
-            Action::Observe(_, Look::Late) | Action::Again(_, Look::Late)
-        );
-        let suspect = match action {
-            Action::Observe(_, Look::Suspect) | Action::Again(_, Look::Suspect) => self.recorded_main(),
+        let look = match action {
+            Action::Observe(_, look) | Action::Again(_, look) => Some(look),
             _ => None,
         };
-        let dying = match action {
-            Action::Observe(_, Look::Dying(pod)) | Action::Again(_, Look::Dying(pod)) => Some(pod),
+        let late = matches!(look, Some(Look::Late | Look::SuspectLate));
+        let suspect = match look {
+            Some(Look::Suspect | Look::SuspectLate) => self.recorded_main(),
+            _ => None,
+        };
+        let dying = match look {
+            Some(Look::Dying(pod)) => Some(pod),
             _ => None,
         };
         let turn = self.record.as_ref().map_or(0, |r| r.revision.0) + 1;

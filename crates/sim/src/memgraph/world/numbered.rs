@@ -11,7 +11,7 @@ use mainstay_core::memgraph::ids::{
 };
 use mainstay_core::memgraph::plan::{Step, Target};
 use mainstay_core::memgraph::prepare::Marker;
-use mainstay_core::memgraph::record::{Candidate, Loose, Main, Reset, Sync};
+use mainstay_core::memgraph::record::{Candidate, Claim, Loose, Main, Reset, Sync};
 use mainstay_core::memgraph::turn::Turn;
 
 /// Is shown every number and may change it.
@@ -246,9 +246,13 @@ impl Numbered for Record {
             peers,
             suspect: _,
             forced: _,
+            claim,
         }) = candidate
         {
             visitor.process(process);
+            if let Some(Claim { process, alone: _ }) = claim {
+                visitor.process(process);
+            }
             for peer in peers {
                 visitor.process(peer);
             }

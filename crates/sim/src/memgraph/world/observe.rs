@@ -267,6 +267,7 @@ fn registration(shown: &Shown, since: Time) -> Registration {
         },
         behind,
         since,
+        moved: None,
     }
 }
 

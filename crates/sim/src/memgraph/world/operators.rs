@@ -40,7 +40,9 @@ impl State {
             doing.note(|| format!("  plan: {}", planned.step));
         }
         match look {
-            Look::Suspect => self.budget.suspicions = self.budget.suspicions.saturating_sub(1),
+            Look::Suspect | Look::SuspectLate => {
+                self.budget.suspicions = self.budget.suspicions.saturating_sub(1)
+            }
             Look::Switchover => self.budget.switchovers = self.budget.switchovers.saturating_sub(1),
             Look::Plain | Look::Late | Look::Dying(_) => {}
         }

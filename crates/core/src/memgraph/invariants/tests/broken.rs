@@ -2,8 +2,8 @@
 
 use super::samples::{NOW, Sample, healthy, process, uid, volume};
 use super::worlds::{
-    EXTRA, MAIN, OTHER, empty, failing_over, falling_asleep, joining, moving, proving, renewing, resetting,
-    settling, stray, unfinished,
+    EXTRA, MAIN, OTHER, empty, failing_over, falling_asleep, held_up, joining, moving, proving, renewing,
+    resetting, settling, stray, unfinished,
 };
 use crate::memgraph::ids::{Gen, Ordinal, ProofId, RegistrationName, Revision, Term};
 use crate::memgraph::invariants::{Invariant, check};
@@ -254,6 +254,7 @@ fn offices_and_resets(invariant: Invariant) -> Case {
         I::SuspectKept => elsewhere(failing_over(), |s| {
             s.record().main.as_mut().unwrap().peers.clear();
         }),
+        I::ClaimFenced => elsewhere(held_up(), |s| s.seen.gateways[0].term = Term(1)),
         I::ResetTarget => elsewhere_and_record(resetting(), |r| {
             r.sync.as_mut().unwrap().pod = Ordinal(2);
         }),

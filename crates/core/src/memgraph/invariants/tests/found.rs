@@ -161,6 +161,7 @@ fn listed(attached: bool, status: Status) -> Registration {
         status,
         behind: 0,
         since: Time(0),
+        moved: None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::memgraph::observed::{
     Answer, Approval, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal,
     Registration, Role, Status, Wishes,
 };
-use crate::memgraph::record::{Candidate, Loose, Main, Override, Record, Reset, State, Sync, Writes};
+use crate::memgraph::record::{Candidate, Claim, Loose, Main, Override, Record, Reset, State, Sync, Writes};
 use crate::memgraph::spec::{FenceTimeout, Spec, WritesWithoutSync};
 use crate::time::Time;
 
@@ -142,6 +142,10 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         peers: vec![process(1 - aspirant, 0)],
         suspect: tape.rarely(),
         forced: tape.rarely().then_some(Time(2_000_000)),
+        claim: tape.rarely().then(|| Claim {
+            process: process(aspirant, 0),
+            alone: tape.rarely(),
+        }),
     };
     let sync = Sync {
         pod: Ordinal(other),
@@ -381,6 +385,7 @@ fn registrations(tape: &mut Tape<'_>, of: u8, record: &Record) -> Vec<Registrati
             ),
             behind: tape.mostly(0, &[-5, 5, -5000]),
             since: tape.any(&[Time(990_000), NOW]),
+            moved: None,
         };
         let times = if pod == 3 {
             tape.mostly(0, &[1])

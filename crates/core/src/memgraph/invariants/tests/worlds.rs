@@ -5,7 +5,7 @@ use crate::memgraph::decide;
 use crate::memgraph::ids::{DatabaseId, Ordinal, RegistrationName};
 use crate::memgraph::observed::{Answer, Contact, Data, Mode, Pod, Refusal, Registration, Role};
 use crate::memgraph::plan::Plan;
-use crate::memgraph::record::{Loose, Record, Writes};
+use crate::memgraph::record::{Candidate, Loose, Record, Writes};
 use crate::time::Time;
 
 pub(super) const MAIN: usize = 0;
@@ -63,6 +63,20 @@ pub(super) fn unfinished() -> Sample {
     let begun = failing_over();
     let next = begun.decided().steps[0].step.record().unwrap().clone();
     begun.with(|s| s.record = Some(next))
+}
+
+/// The same, tried for long and in vain; MAIN is cut off, and the claim of its candidate passes to the volume.
+pub(super) fn held_up() -> Sample {
+    unfinished().with(|s| {
+        let Candidate { pod, process, .. } = s.record().candidate.clone().unwrap();
+        s.record().loose = vec![Loose { pod, process }];
+        s.record().since = Time(900_000);
+        s.pod(MAIN).object.as_mut().unwrap().terminating = true;
+        let term = s.record().term;
+        for gateway in &mut s.seen.gateways {
+            gateway.term = term;
+        }
+    })
 }
 
 /// Nobody protects; everything is there to prove it.
