@@ -112,3 +112,31 @@ fn what_cannot_be_done_is_refused_in_a_sentence() {
         assert!(told.contains(sentence), "{arguments:?}: {told}");
     }
 }
+
+/// MAIN is hidden from the operators and lives, and the gateways hear nothing: only the fence is left.
+#[cfg(feature = "rule-switches")]
+#[test]
+fn without_the_fence_a_main_that_lives_loses_what_it_acknowledged_and_with_it_nothing() {
+    let folder = Folder::new("fence").unwrap();
+    let drill = |rounds: &str, more: &[&str]| {
+        let words = [
+            "kill-main",
+            "--alive",
+            "--deaf-gateways",
+            "--json",
+            "--patience",
+            "300",
+        ];
+        drill(&folder, &[&words[..], &["--rounds", rounds], more].concat()).unwrap()
+    };
+    let fenced = drill("1", &[]);
+    assert_eq!(fenced.status.code(), Some(0), "{fenced:?}");
+    // A round loses a write only if one is prepared in the moment of the promotion: six in ten did.
+    let broken = (0..6)
+        .map(|_| drill("2", &["--without-rule", "R1"]))
+        .find(|output| output.status.code() != Some(0));
+    let broken = broken.expect("twelve rounds without a fence lost nothing: the drill cannot fail");
+    let lost = lines(&broken).last().and_then(|summary| summary["lost"].as_u64());
+    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    assert!(lost > Some(0), "{broken:?}");
+}

@@ -132,6 +132,17 @@ impl Cluster {
         Ok(named.filter(|name| name.starts_with(LEASE)).collect())
     }
 
+    /// The pods of its gateways.
+    pub(crate) async fn gateways(&self) -> Result<Vec<String>, ClusterError> {
+        let ours = format!("mainstay.dev/cluster={},mainstay.dev/role=gateway", self.name);
+        let listed = self
+            .pods()
+            .list(&kube::api::ListParams::default().labels(&ours))
+            .await;
+        let listed = listed.map_err(failed("list the gateways"))?;
+        Ok(listed.items.iter().map(ResourceExt::name_any).collect())
+    }
+
     /// The names of the database pods.
     pub(crate) fn databases(&self, replicas: u8) -> Vec<String> {
         (0..replicas)

@@ -29,6 +29,17 @@ pub(crate) enum Drill {
     Switchover,
 }
 
+/// Is MAIN only declared dead?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alive {
+    /// No, it is dead.
+    No,
+    /// Yes, each round in another way.
+    Yes,
+    /// Yes, and gateways hear nothing of it: only the fence is between a client and a lost write.
+    BehindDeafGateways,
+}
+
 /// What one round injects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
@@ -45,6 +56,12 @@ pub(crate) enum Fault {
     Isolate { pod: String },
     /// Cut off from the operators only.
     Part { pod: String, from: Vec<String> },
+    /// The same, and these gateways hear neither the operators nor the API: they go on with the MAIN they know.
+    Deafen {
+        pod: String,
+        from: Vec<String>,
+        gateways: Vec<String>,
+    },
     /// The operator that leads is killed.
     KillOperator { pod: String },
     /// All databases are deleted.
@@ -66,6 +83,8 @@ pub(crate) enum Effect {
     Pods(Vec<(String, String)>, u64),
     /// This one is MAIN.
     Main(String),
+    /// Somebody else than this one serves.
+    Successor(String),
 }
 
 /// A false suspicion that the operator does not share within this time is one that it rightly ignored.
@@ -122,7 +141,7 @@ impl Drill {
 impl Fault {
     /// How long to wait for its effect before it is undone anyway; `None`: there is no round without the effect.
     pub(crate) fn suspicion(&self) -> Option<Duration> {
-        matches!(self, Self::Part { .. }).then_some(SUSPICION)
+        matches!(self, Self::Part { .. } | Self::Deafen { .. }).then_some(SUSPICION)
     }
 }
 
@@ -135,18 +154,23 @@ impl Injector {
         }
     }
 
-    /// What this round of a drill breaks. `alive`: MAIN is only declared dead, each round in another way.
+    /// What this round of a drill breaks.
     pub(crate) async fn choose(
         &self,
         drill: Drill,
-        alive: bool,
+        alive: Alive,
         round: u32,
         look: &Look,
     ) -> Result<Fault, FaultError> {
         let main = || look.main.clone().ok_or(FaultError::Nobody("MAIN"));
         let sync = || look.sync.clone().ok_or(FaultError::Nobody("SYNC replica"));
         Ok(match drill {
-            Drill::KillMain if alive => match (&self.means, round % 3) {
+            Drill::KillMain if alive == Alive::BehindDeafGateways => Fault::Deafen {
+                pod: main()?,
+                from: self.cluster.operators().await?,
+                gateways: self.cluster.gateways().await?,
+            },
+            Drill::KillMain if alive == Alive::Yes => match (&self.means, round % 3) {
                 (Means::Api, _) | (_, 0) => Fault::Delete { pod: main()? },
                 (_, 1) => Fault::Stall { pod: main()? },
                 _ => Fault::Part {
@@ -192,6 +216,7 @@ impl Injector {
             | Fault::Stall { .. }
             | Fault::Isolate { .. }
             | Fault::Part { .. } => Effect::Term(look.term),
+            Fault::Deafen { pod, .. } => Effect::Successor(pod.clone()),
             Fault::KillOperator { .. } => Effect::Leader(self.leading().await?.1),
             Fault::DeleteAll { pods } => {
                 let mut uids = Vec::new();
@@ -225,6 +250,7 @@ impl Injector {
                 now.term > *term
             }
             Effect::Main(pod) => now.main.as_ref() == Some(pod),
+            Effect::Successor(pod) => now.ready && now.main.as_ref().is_some_and(|main| main != pod),
         })
     }
 
@@ -253,16 +279,15 @@ impl Injector {
                 self.later(Undo::Ask(Request::Rejoin { pod: pod.clone() }));
                 self.ask(Request::Isolate { pod: pod.clone() }).await
             }
-            Fault::Part { pod, from } => {
-                for other in from {
-                    let (one, other) = (pod.clone(), other.clone());
-                    self.later(Undo::Ask(Request::Join {
-                        one: one.clone(),
-                        other: other.clone(),
-                    }));
-                    self.ask(Request::Part { one, other }).await?;
+            Fault::Part { pod, from } => self.part(pod, from).await,
+            Fault::Deafen { pod, from, gateways } => {
+                for gateway in gateways {
+                    self.part(gateway, from).await?;
+                    let pod = gateway.clone();
+                    self.later(Undo::Ask(Request::Hear { pod: pod.clone() }));
+                    self.ask(Request::Deafen { pod }).await?;
                 }
-                Ok(())
+                self.part(pod, from).await
             }
             Fault::Switchover { to } => {
                 self.later(Undo::Wish);
@@ -282,6 +307,19 @@ impl Injector {
                 },
                 Undo::Wish => self.cluster.wish_main(None).await?,
             }
+        }
+        Ok(())
+    }
+
+    /// Holds back what this pod and those say to each other.
+    async fn part(&self, pod: &str, from: &[String]) -> Result<(), FaultError> {
+        for other in from {
+            let (one, other) = (pod.to_owned(), other.clone());
+            self.later(Undo::Ask(Request::Join {
+                one: one.clone(),
+                other: other.clone(),
+            }));
+            self.ask(Request::Part { one, other }).await?;
         }
         Ok(())
     }

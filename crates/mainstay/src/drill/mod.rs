@@ -10,7 +10,7 @@ mod report;
 mod round;
 mod writer;
 
-use self::faults::Drill;
+use self::faults::{Alive, Drill};
 use self::hand::Clients;
 use self::ledger::Write;
 use self::place::{Elsewhere, Place, Wanted};
@@ -96,6 +96,11 @@ pub(crate) struct Arguments {
     #[cfg(feature = "rule-switches")]
     #[arg(long, value_name = "RULE", hide = true, conflicts_with_all = ["kubeconfig", "sandbox"])]
     without_rule: Vec<mainstay_core::memgraph::rules::Rule>,
+    /// With --alive and a sandbox of its own: gateways hear nothing of the failover, databases are of 3.6, which drop
+    /// what they had only prepared when they are promoted, and the fence is never given up.
+    #[cfg(feature = "rule-switches")]
+    #[arg(long, hide = true, requires = "alive", conflicts_with_all = ["kubeconfig", "sandbox", "memgraph"])]
+    deaf_gateways: bool,
 }
 
 /// The drill could not be done.
@@ -192,7 +197,7 @@ async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Resul
             }
         }
     }
-    let summary = Summary::of(plan.drill, plan.alive, place.stand_ins, &done);
+    let summary = Summary::of(plan.drill, plan.alive != Alive::No, place.stand_ins, &done);
     if json {
         println!("{}", serde_json::to_string(&summary)?);
     } else {
@@ -231,15 +236,21 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         password,
         #[cfg(feature = "rule-switches")]
         without_rule,
+        #[cfg(feature = "rule-switches")]
+        deaf_gateways,
     } = arguments;
     #[cfg(feature = "rule-switches")]
-    let operator = crate::operator::without(&without_rule);
+    let (operator, deaf) = (crate::operator::without(&without_rule), deaf_gateways);
     #[cfg(not(feature = "rule-switches"))]
-    let operator = vec![];
+    let (operator, deaf) = (vec![], false);
     ensure!(!alive || drill == Drill::KillMain, "--alive belongs to kill-main");
     let plan = Plan {
         drill,
-        alive,
+        alive: match (alive, deaf) {
+            (false, _) => Alive::No,
+            (true, false) => Alive::Yes,
+            (true, true) => Alive::BehindDeafGateways,
+        },
         writers,
         clients: match client.as_slice() {
             [] => Clients::Own,
@@ -255,8 +266,13 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
                 memgraph,
                 replicas: 3,
                 port: Some(0),
-                stand_in: vec![],
+                stand_in: if deaf {
+                    vec!["--profile=3.6".to_owned()]
+                } else {
+                    vec![]
+                },
                 operator,
+                waits_for_the_fence: deaf,
                 announced: false,
             },
         },

@@ -167,6 +167,7 @@ fn name(fault: &Fault) -> String {
         Fault::Stall { pod } => format!("stall {pod}"),
         Fault::Isolate { pod } => format!("isolate {pod}"),
         Fault::Part { pod, from: _ } => format!("hide {pod}"),
+        Fault::Deafen { pod, .. } => format!("hide {pod}, deafen gateways"),
         Fault::KillOperator { .. } => "kill the leader".to_owned(),
         Fault::DeleteAll { pods } => format!("delete all {}", pods.len()),
         Fault::Switchover { to } => format!("switch over to {to}"),

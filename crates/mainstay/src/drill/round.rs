@@ -1,7 +1,7 @@
 //! One round: well, broken, mended, counted.
 
 use super::cluster::{ClusterError, Look};
-use super::faults::{Drill, Effect, Fault, FaultError, Injector};
+use super::faults::{Alive, Drill, Effect, Fault, FaultError, Injector};
 use super::hand::Clients;
 use super::ledger::{Account, Gap, Number, Write};
 use super::phases::{Before, Phases, phases};
@@ -25,7 +25,7 @@ const READ_BACK: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) drill: Drill,
-    pub(crate) alive: bool,
+    pub(crate) alive: Alive,
     pub(crate) writers: u16,
     pub(crate) clients: Clients,
     pub(crate) pace: Duration,

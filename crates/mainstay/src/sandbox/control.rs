@@ -60,6 +60,16 @@ pub(crate) enum Request {
         /// The other.
         other: String,
     },
+    /// Bytes between this pod and the API are held back, both ways.
+    Deafen {
+        /// Which.
+        pod: String,
+    },
+    /// They are let through again.
+    Hear {
+        /// Which.
+        pod: String,
+    },
     /// No pod gets an answer from the API server. Whoever is outside of pods still does.
     FreezeApi,
     /// It answers again.
@@ -141,6 +151,7 @@ struct Broken {
     stopped: BTreeSet<String>,
     isolated: BTreeSet<String>,
     parted: BTreeSet<(String, String)>,
+    deaf: BTreeSet<String>,
     api_frozen: bool,
 }
 
@@ -212,6 +223,12 @@ impl Control {
             Request::Join { one, other } => {
                 broken.parted.remove(&(one.clone(), other.clone()));
             }
+            Request::Deafen { pod } => {
+                broken.deaf.insert(pod.clone());
+            }
+            Request::Hear { pod } => {
+                broken.deaf.remove(pod);
+            }
             Request::Ping => {}
             Request::FreezeApi => broken.api_frozen = true,
             Request::ThawApi => broken.api_frozen = false,
@@ -222,6 +239,7 @@ impl Control {
                 }
                 broken.isolated.clear();
                 broken.parted.clear();
+                broken.deaf.clear();
                 broken.api_frozen = false;
             }
         }
@@ -240,7 +258,7 @@ impl Control {
                 wanted.extend(pods.iter().filter(|other| *other != pod).flat_map(cut_off));
                 wanted.extend(cut_off(&Party::Api));
             }
-            if broken.api_frozen {
+            if broken.api_frozen || broken.deaf.iter().any(|name| self.party(name) == *pod) {
                 wanted.extend(cut_off(&Party::Api));
             }
         }

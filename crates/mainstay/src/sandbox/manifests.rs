@@ -15,6 +15,8 @@ pub(crate) struct Wanted {
     pub(crate) replicas: u8,
     /// Stand-ins, or a real Memgraph.
     pub(crate) stand_ins: bool,
+    /// Nobody is promoted before the old MAIN is fenced.
+    pub(crate) waits_for_the_fence: bool,
     /// Further arguments for the operators.
     pub(crate) operator: Vec<String>,
 }
@@ -24,6 +26,7 @@ pub(crate) fn objects(wanted: Wanted) -> Vec<Value> {
     let Wanted {
         replicas,
         stand_ins,
+        waits_for_the_fence,
         operator: mut args,
     } = wanted;
     if !stand_ins {
@@ -38,17 +41,18 @@ pub(crate) fn objects(wanted: Wanted) -> Vec<Value> {
         args,
     };
     let mut all = install::objects(&operator);
-    all.push(cluster(replicas, stand_ins));
+    all.push(cluster(replicas, stand_ins, waits_for_the_fence));
     all
 }
 
-fn cluster(replicas: u8, stand_ins: bool) -> Value {
+fn cluster(replicas: u8, stand_ins: bool, waits_for_the_fence: bool) -> Value {
     // A real server also listens for monitoring on every address, unless it is told its own.
     let flags: &[&str] = if stand_ins {
         &[]
     } else {
         &["--monitoring-address=0.0.0.0"]
     };
+    let fence_timeout = if waits_for_the_fence { "Wait" } else { "Proceed" };
     json!({
         "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
         "metadata": {
@@ -56,6 +60,6 @@ fn cluster(replicas: u8, stand_ins: bool) -> Value {
             // Everything here may be broken on purpose.
             "annotations": { "mainstay.dev/allow-drills": "true" },
         },
-        "spec": { "replicas": replicas, "flags": flags },
+        "spec": { "replicas": replicas, "flags": flags, "failover": { "fenceTimeout": fence_timeout } },
     })
 }

@@ -64,6 +64,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         replicas,
         port,
         stand_in: vec![],
+        waits_for_the_fence: false,
         operator: vec![],
         announced: true,
     };

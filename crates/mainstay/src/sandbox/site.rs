@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) port: Option<u16>,
     /// Arguments for the stand-in alone.
     pub(crate) stand_in: Vec<String>,
+    /// Nobody is promoted before the old MAIN is fenced, however long that takes.
+    pub(crate) waits_for_the_fence: bool,
     /// Arguments for the operators alone.
     pub(crate) operator: Vec<String>,
     /// Whether other commands of this user find it.
@@ -157,6 +159,7 @@ impl Site {
             replicas,
             port,
             stand_in,
+            waits_for_the_fence,
             operator,
             announced,
         } = options;
@@ -176,6 +179,7 @@ impl Site {
         let wanted = Wanted {
             replicas,
             stand_ins: memgraph.is_none(),
+            waits_for_the_fence,
             operator,
         };
         let client = kubernetes.client();

@@ -38,8 +38,9 @@ pub(crate) struct Entry {
 }
 
 /// How many changes are remembered. An older watch gets 410, as with a real
-/// server whose storage was compacted.
-const LOG: usize = 8192;
+/// server whose storage was compacted. Each costs about 6 KiB, and watches are
+/// read while things happen.
+const LOG: usize = 4096;
 
 /// Everything a cluster is.
 #[derive(Debug)]
