@@ -130,11 +130,26 @@ pub(super) fn describe(view: &View<'_>, m: &MemberView, node: &Seen) -> Option<K
 }
 
 /// Is this node nowhere in the ring any more? Only if every other member that is known says so, and knows everybody
-/// else: a view that is not complete proves nothing.
+/// else: a view that is not complete proves nothing. While the node itself speaks, nobody's word is done without.
 pub(super) fn is_removed(view: &View<'_>, member: &Member, host: HostId) -> bool {
+    let speaks = |a: &Answer| a.by == *member && a.at >= view.seen.read_at;
+    if view.seen.answers.iter().any(speaks) {
+        nowhere(view, member, host, |_| false)
+    } else {
+        has_left(view, member, host)
+    }
+}
+
+/// The same of a node that is known to be going, or is silent: a member that lost its storage is not waited for. It
+/// cannot answer before it is replaced, and that cannot begin before this is settled.
+pub(super) fn has_left(view: &View<'_>, member: &Member, host: HostId) -> bool {
+    nowhere(view, member, host, |m| view.is_lost(m))
+}
+
+fn nowhere(view: &View<'_>, member: &Member, host: HostId, excused: impl Fn(&Member) -> bool) -> bool {
     let witnesses = view.witnesses(member);
     let others = || view.ledger.known.iter().filter(|(m, _)| *m != member);
-    let all_answer = others().all(|(m, _)| witnesses.iter().any(|a| a.by == *m));
+    let all_answer = others().all(|(m, _)| excused(m) || witnesses.iter().any(|a| a.by == *m));
     let gone = |a: &&Answer| a.node(host).is_none_or(|n| !n.counts());
     let complete = |a: &&Answer| others().all(|(_, k)| a.node(k.host).is_some());
     !witnesses.is_empty() && all_answer && witnesses.iter().all(|a| gone(a) && complete(a))

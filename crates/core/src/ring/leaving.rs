@@ -2,7 +2,7 @@
 
 use super::checks;
 use super::ids::Member;
-use super::learn::is_removed;
+use super::learn::has_left;
 use super::ledger::{Known, Phase, Task, Work};
 use super::observed::{Answer, Liveness, MemberView};
 use super::reason::{Check, Why};
@@ -93,7 +93,7 @@ fn crowded(view: &View<'_>, known: &Known, witnesses: &[&Answer]) -> Option<Chec
 /// It was told to leave.
 pub(super) fn go_on(view: &View<'_>, work: &Work, left: &Known) -> Plan {
     let member = work.member.clone();
-    if is_removed(view, &member, left.host) {
+    if has_left(view, &member, left.host) {
         let next = view.ledger.with(|next| {
             next.known.remove(&member);
             next.retired.extend(left.disk);

@@ -135,6 +135,8 @@ pub struct Pod {
     pub uid: PodUid,
     /// Being deleted.
     pub terminating: bool,
+    /// Its database runs. One that does not may be removed from the ring meanwhile by a human, and come back.
+    pub runs: bool,
     /// Where it was scheduled to, as its database will say.
     pub location: Option<Location>,
     /// What its gate said last.

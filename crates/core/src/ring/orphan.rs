@@ -80,7 +80,7 @@ pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) ->
         let member = member.clone();
         return Plan::because(Why::Evicting { member });
     }
-    let case = replacing::case(view, member, lost, manual, work.failed);
+    let case = replacing::case(view, member, lost, manual);
     let may = if manual {
         replacing::may_give_up(&case).is_ok()
     } else {

@@ -18,12 +18,17 @@ pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
         return plan;
     }
     if view.node_is_gone(&work.member) {
-        return again(view, work);
+        return founding_unknown(view, work, grant).unwrap_or_else(|| again(view, work));
     }
     let Some((m, pod, report)) = present(view, work) else {
         return waiting(work, grant);
     };
     let ours = report.disk == grant.disk && m.claim.is_some_and(|c| c.uid == grant.volume);
+    if report.waits_empty()
+        && let Some(plan) = founding_unknown(view, work, grant)
+    {
+        return plan;
+    }
     match report.found {
         Found::Unfinished(number) if ours && number == grant.number => failed(view, work, pod),
         // The permission names what is not there any more, and was not used on what is.
@@ -68,6 +73,17 @@ fn end(view: &View<'_>, work: &Work, uid: PodUid) -> Option<Plan> {
     })
 }
 
+/// A ring is founded once. If the disk on which it was to be founded is not there any more, or was used and is empty
+/// again in a pod in which a database ran, clients may have written to it, and nobody else can know: then only a human
+/// founds another one.
+fn founding_unknown(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
+    let report = view.seen.report(&work.member);
+    let ran = |r: &Report| r.ran && r.found == Found::Unfinished(grant.number);
+    let untouched = report.is_some_and(|r| r.disk == grant.disk && !ran(r));
+    let member = work.member.clone();
+    (work.task == Task::Found && !untouched).then(|| Plan::because(Why::FoundingUnknown { member }))
+}
+
 /// Begins anew with what is there now.
 fn again(view: &View<'_>, work: &Work) -> Plan {
     let member = work.member.clone();
@@ -108,6 +124,9 @@ pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
     {
         return plan;
     }
+    if view.node_is_gone(&work.member) {
+        return again(view, work);
+    }
     let member = work.member.clone();
     let failed = work.failed;
     let why = Why::TryFailed { member, failed };
@@ -119,7 +138,7 @@ pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
     }
     match &work.task {
         Task::Replace { lost, manual } => {
-            let case = replacing::case(view, &work.member, lost, *manual, work.failed);
+            let case = replacing::case(view, &work.member, lost, *manual);
             match verdict(&case) {
                 Verdict::Holds(findings) => permit(view, work, &case).showing(findings),
                 Verdict::Teach(plan) | Verdict::Held(plan) => plan.also(why),

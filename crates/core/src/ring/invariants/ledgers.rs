@@ -43,6 +43,7 @@ fn work(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
         return;
     };
     let member = &old.member;
+    founding(judge, at, old, next);
     if let Some(new) = &next.work {
         if new.member != *member || new.lost() != old.lost() {
             judge.broken(at, Invariant::OneAtATime, Some(member));
@@ -61,6 +62,23 @@ fn work(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
         .is_some_and(|lost| judge.facts.seen_normal(member, lost));
     if running && !finished && !unchanged {
         judge.broken(at, Invariant::OneAtATime, Some(member));
+    }
+}
+
+/// A founding that may have happened is not begun anew: the disk it was permitted on still waits, and nothing ran on it.
+fn founding(judge: &mut Judge<'_>, at: usize, old: &Work, next: &Ledger) {
+    let Some(grant) = old.grant().filter(|_| old.task == Task::Found) else {
+        return;
+    };
+    let goes_on = next.founded || next.work.as_ref().and_then(Work::grant) == Some(grant);
+    let report = judge.facts.report(&old.member);
+    let untouched = judge.facts.waits(&old.member)
+        && report.is_some_and(|r| {
+            let ran = r.ran && r.found == Found::Unfinished(grant.number);
+            r.disk == grant.disk && !ran
+        });
+    if !goes_on && !untouched {
+        judge.broken(at, Invariant::Declared, Some(&old.member));
     }
 }
 

@@ -1,0 +1,153 @@
+//! Work that could wait for ever for somebody who is lost, or begin what must happen once: the way out of each.
+
+use super::situation::{NOW, Situation, address, known, member, ready, whole};
+use mainstay_core::ring::ids::{DiskId, PodUid};
+use mainstay_core::ring::invariants::{Invariant, check};
+use mainstay_core::ring::ledger::{Ledger, Phase, Task, Work};
+use mainstay_core::ring::observed::Liveness;
+use mainstay_core::ring::stamp::Found;
+use mainstay_core::ring::{Plan, Step};
+use std::time::Duration;
+
+fn written(situation: &Situation) -> Option<Ledger> {
+    situation.plan().steps.iter().find_map(Step::ledger).cloned()
+}
+
+/// Member 2 was told to leave, and nobody who answers lists it any more.
+fn left() -> Situation {
+    let mut left = whole();
+    left.seen.spec.members.pop();
+    left.ledger.work = Some(Work {
+        member: member(2),
+        task: Task::Leave { left: known(2) },
+        phase: Phase::Leaving,
+        since: NOW - Duration::from_mins(1),
+        failed: 0,
+    });
+    left.seen.answers.retain(|a| a.by != member(2));
+    for answer in &mut left.seen.answers {
+        answer.nodes.retain(|n| n.host != known(2).host);
+    }
+    left
+}
+
+#[test]
+fn a_member_has_left_also_when_another_one_lost_its_disk_meanwhile() {
+    let gone = |s: &Situation| written(s).is_some_and(|l| !l.known.contains_key(&member(2)));
+    assert!(gone(&left()));
+    let mut lost = left();
+    lost.seen.answers.retain(|a| a.by != member(1));
+    lost.node(0, 1).liveness = Liveness::Down(Duration::from_mins(10));
+    assert!(!gone(&lost), "one that is only away is waited for");
+    lost.report(1, Found::Empty);
+    assert!(
+        gone(&lost),
+        "it cannot answer before it is replaced: {}",
+        lost.text()
+    );
+    let mut partly = lost;
+    let nodes = &mut partly.seen.answers[0].nodes;
+    nodes.retain(|n| n.host != known(1).host);
+    assert!(!gone(&partly), "a view that is not complete proves nothing");
+}
+
+#[test]
+fn a_member_that_speaks_is_not_dropped_on_the_word_of_the_few_that_are_left() {
+    let mut one = whole().lost();
+    one.seen.answers[0].nodes.retain(|n| n.host != known(2).host);
+    let dropped = |s: &Situation| written(s).is_some_and(|l| !l.known.contains_key(&member(2)));
+    assert!(!dropped(&one), "{}", one.text());
+    one.seen.answers.retain(|a| a.by != member(2));
+    assert!(dropped(&one), "it was removed: {}", one.text());
+}
+
+#[test]
+fn a_rest_ends_when_the_node_of_the_volume_is_gone() {
+    let mut resting = ready();
+    let work = resting.ledger.work.as_mut().unwrap();
+    work.phase = Phase::Resting { until: NOW };
+    work.failed = 1;
+    let claim = resting.seen.members[1].claim.as_mut().unwrap();
+    claim.node_gone_since = Some(NOW - Duration::from_mins(20));
+    let next = written(&resting).expect("nobody would ever wait there empty again");
+    assert!(matches!(next.work.unwrap().phase, Phase::Confirming));
+}
+
+/// Nothing is there yet; the first member was permitted to found the ring.
+fn founding() -> Situation {
+    let mut new = whole();
+    new.ledger = Ledger::new(super::situation::CLUSTER);
+    new.seen.answers.clear();
+    for n in 0..3 {
+        new.report(n, Found::Empty);
+        let view = &mut new.seen.members[n];
+        view.record = None;
+        let pod = view.pod.as_mut().unwrap();
+        pod.report.as_mut().unwrap().ran = false;
+    }
+    new.ledger = written(&new).unwrap();
+    let grant = new.ledger.work.as_ref().and_then(Work::grant).unwrap();
+    assert_eq!(grant.seeds, [address(0)]);
+    new
+}
+
+fn founder(situation: &mut Situation) -> &mut mainstay_core::ring::stamp::Report {
+    let pod = situation.seen.members[0].pod.as_mut().unwrap();
+    pod.report.as_mut().unwrap()
+}
+
+/// What can become of the founder before anybody has heard of the ring, and whether another ring may be founded.
+type Change = fn(&mut Situation);
+
+const FATES: [(&str, bool, Change); 5] = [
+    ("its pod was made anew before it started", true, |s| {
+        s.seen.members[0].pod.as_mut().unwrap().uid = PodUid(0x99);
+    }),
+    ("its start was refused", true, |s| {
+        let number = s.ledger.grants;
+        founder(s).found = Found::Unfinished(number);
+    }),
+    ("another disk is there", false, |s| founder(s).disk = DiskId(0xe0)),
+    ("a database ran on it, and it is empty again", false, |s| {
+        let number = s.ledger.grants;
+        (founder(s).found, founder(s).ran) = (Found::Unfinished(number), true);
+    }),
+    ("its Node is gone", false, |s| {
+        let claim = s.seen.members[0].claim.as_mut().unwrap();
+        claim.node_gone_since = Some(NOW - Duration::from_mins(20));
+    }),
+];
+
+#[test]
+fn n6_a_ring_that_may_have_been_founded_is_not_founded_again_without_a_human() {
+    for (fate, again, change) in FATES {
+        let mut situation = founding();
+        change(&mut situation);
+        let plan = situation.plan();
+        assert_eq!(!plan.steps.is_empty(), again, "{fate}: {}", situation.text());
+        let asked = plan.reasons.iter().any(|w| w.id() == "FoundingUnknown");
+        assert_eq!(asked, !again, "{fate}: {}", situation.text());
+    }
+}
+
+#[test]
+fn i6_3_to_free_the_place_of_such_a_founding_is_refused() {
+    for (fate, again, change) in FATES {
+        let mut situation = founding();
+        change(&mut situation);
+        let plan = Plan::default().write(situation.ledger.idle());
+        let found = check(Some(&situation.ledger), &situation.seen, &plan, NOW);
+        let broken = found.iter().any(|v| v.invariant == Invariant::Declared);
+        assert_eq!(broken, !again, "{fate}: {found:?}");
+    }
+}
+
+#[test]
+fn the_founder_is_believed_when_its_own_disk_comes_back() {
+    let mut back = founding();
+    founder(&mut back).found = Found::Started(known(0).host);
+    // First that there is a ring, then that the work is done.
+    back.ledger = written(&back).unwrap();
+    assert!(back.ledger.founded);
+    assert!(written(&back).is_some_and(|l| l.work.is_none()));
+}
