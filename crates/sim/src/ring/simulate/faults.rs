@@ -258,6 +258,7 @@ impl Simulation {
         if let Some(host) = host.map(|(h, _)| *h)
             && self.world.ring.remove_node(host)
         {
+            self.world.judge.removed.insert(host);
             self.note(&format!("fault: a human removes the dead node of {place}"));
         }
     }
