@@ -113,6 +113,7 @@ whys! {
     Leave { member: Member } for Progressing => "{member} is not declared any more and leaves the ring";
     LeaveLater { member: Member, check: Check } => "{member} is not declared any more and leaves later: {check}";
     Leaving { member: Member } for Progressing => "waiting for {member} to have left";
+    LeftHalfway { member: Member, host: HostId } for StorageLost, human => "{member} lost its disk while it was leaving, and the others still list {host} as leaving: nobody can finish that for it; remove it (`nodetool removenode {host}`), and it may join as new";
     HasLeft { member: Member } => "{member} has left the ring: its record and its volume go, its disk is never started again";
     // Label
     ByLabel { member: Member } for Progressing => "a human put `scylla/replace` on {member}: its volume is given up and it is replaced";

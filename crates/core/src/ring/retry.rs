@@ -14,7 +14,10 @@ use crate::time::Time;
 
 /// The node may start, or has started.
 pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
-    if let Some(plan) = finished(view, work, grant).or_else(|| overtaken(view, work)) {
+    if let Some(plan) = finished(view, work, grant)
+        .or_else(|| joined_unseen(view, work, grant))
+        .or_else(|| overtaken(view, work))
+    {
         return plan;
     }
     if view.node_is_gone(&work.member) {
@@ -118,10 +121,7 @@ fn failed(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
 
 /// The last try failed; is it time for the next?
 pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
-    if let Some(plan) = overtaken(view, work)
-        .or_else(|| removed(view, work))
-        .or_else(|| yields(view, work))
-    {
+    if let Some(plan) = over(view, work) {
         return plan;
     }
     if view.node_is_gone(&work.member) {
@@ -155,10 +155,7 @@ pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
 
 /// A human must look. One who makes the pod anew orders another round of tries.
 pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
-    if let Some(plan) = overtaken(view, work)
-        .or_else(|| removed(view, work))
-        .or_else(|| yields(view, work))
-    {
+    if let Some(plan) = over(view, work) {
         return plan;
     }
     let member = work.member.clone();
@@ -174,6 +171,22 @@ pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
     }
     let failed = work.failed;
     Plan::because(Why::GivenUp { member, failed })
+}
+
+/// What ends work that does not run.
+fn over(view: &View<'_>, work: &Work) -> Option<Plan> {
+    overtaken(view, work)
+        .or_else(|| removed(view, work))
+        .or_else(|| yields(view, work))
+        .or_else(|| labelled(view, work))
+}
+
+/// A human labelled it meanwhile: automation withdraws, and the label has its own turn.
+fn labelled(view: &View<'_>, work: &Work) -> Option<Plan> {
+    let automatic = matches!(work.task, Task::Replace { manual: false, .. });
+    let label = view.seen.member(&work.member).is_some_and(|m| m.replace_label);
+    let member = work.member.clone();
+    (automatic && label).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
 }
 
 /// A new member that does not run gives its place to a member that lost its storage: nobody can join a ring in which
@@ -285,6 +298,20 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
         plan = plan.then(step).also(Why::LabelDone { member });
     }
     Some(plan.write(next))
+}
+
+/// Its disk says that it has joined, and all who could have seen it are lost: they wait for this place, so it is free. It
+/// is put on record when one of them is back and sees it.
+fn joined_unseen(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
+    let (_, _, report) = present(view, work)?;
+    let Found::Started(host) = report.found else {
+        return None;
+    };
+    let mut others = view.ledger.known.keys().filter(|m| **m != work.member);
+    let unseen = view.witnesses(&work.member).is_empty() && others.all(|m| view.is_lost(m));
+    let joined = work.task == Task::Join && report.disk == grant.disk;
+    let member = work.member.clone();
+    (joined && unseen).then(|| Plan::because(Why::Joined { member, host }).write(view.ledger.idle()))
 }
 
 /// Have enough others answered to believe that a replacement has ended? As many as it took to begin it; or, if others

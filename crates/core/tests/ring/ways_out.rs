@@ -4,7 +4,8 @@ use super::situation::{NOW, Situation, address, known, member, ready, whole};
 use mainstay_core::ring::ids::{DiskId, PodUid};
 use mainstay_core::ring::invariants::{Invariant, check};
 use mainstay_core::ring::ledger::{Ledger, Phase, Task, Work};
-use mainstay_core::ring::observed::Liveness;
+use mainstay_core::ring::observed::{Liveness, NodeState};
+use mainstay_core::ring::reason::Why;
 use mainstay_core::ring::stamp::Found;
 use mainstay_core::ring::{Plan, Step};
 use std::time::Duration;
@@ -49,6 +50,113 @@ fn a_member_has_left_also_when_another_one_lost_its_disk_meanwhile() {
     let nodes = &mut partly.seen.answers[0].nodes;
     nodes.retain(|n| n.host != known(1).host);
     assert!(!gone(&partly), "a view that is not complete proves nothing");
+}
+
+#[test]
+fn a_leaving_that_has_not_begun_gives_way_to_a_loss() {
+    let asked = |who: &[u8], minutes: u64| {
+        let mut still = left();
+        still.seen.answers = whole().seen.answers;
+        for answer in &mut still.seen.answers {
+            answer.keyspaces[0]
+                .copies
+                .values_mut()
+                .for_each(|copies| *copies = 2);
+            let lost = answer
+                .nodes
+                .iter_mut()
+                .filter(|n| who.iter().any(|w| n.host == known(*w).host));
+            lost.for_each(|n| n.liveness = Liveness::Down(Duration::from_mins(10)));
+        }
+        for n in who {
+            still.report(usize::from(*n), Found::Empty);
+            still.seen.answers.retain(|a| a.by != member(*n));
+        }
+        still.ledger.work.as_mut().unwrap().since = NOW - Duration::from_mins(minutes);
+        let freed = written(&still).is_some_and(|l| l.work.is_none());
+        let told = still
+            .plan()
+            .steps
+            .iter()
+            .any(|s| matches!(s, Step::Decommission { .. }));
+        (freed, told)
+    };
+    assert_eq!(asked(&[], 5), (false, true), "it is told once more");
+    assert_eq!(
+        asked(&[1], 5),
+        (true, false),
+        "that one cannot be replaced before"
+    );
+    assert_eq!(asked(&[1], 0), (false, false), "somebody may be about to tell it");
+    assert_eq!(asked(&[0, 1], 5), (true, false), "nobody else is left");
+    assert_eq!(asked(&[0, 1, 2], 5), (true, false), "nor itself");
+}
+
+#[test]
+fn one_that_lost_its_disk_while_it_was_leaving_is_for_a_human_to_remove() {
+    let mut halfway = left();
+    halfway.seen.answers = whole().seen.answers;
+    halfway.seen.answers.retain(|a| a.by != member(2));
+    halfway.report(2, Found::Empty);
+    for by in [0, 1] {
+        let node = halfway.node(by, 2);
+        (node.state, node.liveness) = (NodeState::Leaving, Liveness::Down(Duration::from_mins(5)));
+    }
+    assert!(
+        halfway.plan().reasons.iter().any(Why::needs_human),
+        "{}",
+        halfway.text()
+    );
+    halfway.report(2, Found::Started(known(2).host));
+    assert!(
+        !halfway.plan().reasons.iter().any(Why::needs_human),
+        "it goes on when it is back"
+    );
+}
+
+#[test]
+fn a_new_member_whose_disk_says_it_has_joined_frees_its_place_for_those_who_should_have_seen_it() {
+    let mut joined = whole();
+    joined.ledger.known.remove(&member(1));
+    let mut work = ready().plan().steps[0].ledger().unwrap().work.clone().unwrap();
+    work.task = Task::Join;
+    if let Phase::Granted(grant) = &mut work.phase {
+        grant.disk = known(1).disk.unwrap();
+    }
+    joined.ledger.work = Some(work);
+    joined.seen.members[1].record = None;
+    joined.seen.answers.retain(|a| a.by == member(1));
+    let frees = |s: &Situation| written(s).is_some_and(|l| l.work.is_none());
+    assert!(
+        !frees(&joined),
+        "those who are only away are waited for: {}",
+        joined.text()
+    );
+    for n in [0, 2] {
+        joined.report(n, Found::Empty);
+    }
+    assert!(frees(&joined), "{}", joined.text());
+    let next = written(&joined).unwrap();
+    assert!(
+        !next.known.contains_key(&member(1)),
+        "on record by the word of others only"
+    );
+}
+
+#[test]
+fn n18_automation_that_rests_withdraws_for_the_label_of_a_human() {
+    for phase in [
+        Phase::Resting { until: NOW },
+        Phase::GivenUp { pod: PodUid(0x11) },
+    ] {
+        let mut resting = ready();
+        resting.ledger.work.as_mut().unwrap().phase = phase;
+        resting.seen.members[1].replace_label = true;
+        resting.ledger = written(&resting).unwrap();
+        assert_eq!(resting.ledger.work, None);
+        let next = written(&resting).unwrap().work.unwrap();
+        assert!(matches!(next.task, Task::Replace { manual: true, .. }));
+    }
 }
 
 #[test]
