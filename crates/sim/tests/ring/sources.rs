@@ -66,3 +66,23 @@ fn row_4_every_scylla_refuses_one_that_was_removed_and_cassandra_gives_it_its_to
         assert_eq!(bench.world.judge.returned.contains(&old), back, "{profile:?}");
     }
 }
+
+#[test]
+fn a_leaving_whose_heirs_go_away_fails_and_no_row_is_lost() {
+    for profile in ALL {
+        let mut bench = Bench::whole(profile, 3, 1);
+        bench.world.declared = 2;
+        for _ in 0..60 {
+            bench.tick();
+            let process = bench.world.ring.process(2);
+            if process.is_some_and(|p| matches!(p.mode, Mode::Leaving { .. })) {
+                break;
+            }
+        }
+        bench.down(0, 3);
+        bench.pass(2);
+        assert_eq!(bench.hosts().len(), 3, "{profile:?}");
+        assert!(bench.heals(40), "{profile:?}: {}", bench.text());
+        assert_eq!(bench.hosts().len(), 2, "{profile:?}: told once more");
+    }
+}

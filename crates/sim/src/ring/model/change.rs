@@ -61,6 +61,13 @@ impl Ring {
             Mode::Joining { .. } => self.finish(at, host, None, &BTreeSet::new()),
             Mode::Replacing { unheard: true, .. } => Err(Refusal::NoContact),
             Mode::Replacing { target, without, .. } => self.finish(at, host, Some(target), &without),
+            Mode::Leaving { .. } if !self.away_from(at, None).is_empty() => {
+                // Whoever is to take over its rows is gone: `DECOMMISSION_FAILED`, and it is a member as before.
+                if let Some(process) = self.process_mut(at) {
+                    process.mode = Mode::Normal;
+                }
+                Ok(())
+            }
             Mode::Leaving { .. } => {
                 self.leave(at, host, now);
                 Ok(())
@@ -82,8 +89,8 @@ impl Ring {
         }
     }
 
-    /// The members that this place cannot stream from now.
-    pub(super) fn away_from(&self, at: usize, target: Option<HostId>) -> BTreeSet<HostId> {
+    /// The members that this place cannot stream from or to now.
+    fn away_from(&self, at: usize, target: Option<HostId>) -> BTreeSet<HostId> {
         let away = |host: &HostId| {
             let place = self.alive(*host);
             Some(*host) != target && place.is_none_or(|p| !self.linked(p, at))

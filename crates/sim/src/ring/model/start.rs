@@ -8,7 +8,7 @@ use super::ring::{Ring, Truth, endpoint};
 use mainstay_core::ring::ids::{Address, HostId};
 use mainstay_core::ring::record::Replaces;
 use mainstay_core::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How a node is started.
@@ -262,7 +262,7 @@ impl Ring {
             target,
             until,
             unheard,
-            without: self.away_from(at, Some(target)),
+            without: away(shadow, target, now),
         };
         let token = known.token.unwrap_or(0);
         if same
@@ -387,6 +387,13 @@ fn moving(e: &Endpoint) -> bool {
         e.status,
         Status::Silent | Status::Boot | Status::BootReplace | Status::Leaving
     )
+}
+
+/// The members that everybody calls down: a replacement does not count on them. One that is only out of its own reach
+/// is counted on, and missed.
+fn away(shadow: &Shadow, target: HostId, now: Time) -> BTreeSet<HostId> {
+    let down = |(h, e): &(&HostId, &Endpoint)| **h != target && e.is_owner() && !e.is_up(now);
+    shadow.known.iter().filter(down).map(|(h, _)| *h).collect()
 }
 
 /// Rows 7 and 8.

@@ -59,6 +59,8 @@ impl World {
             }
         }
         let now: BTreeSet<HostId> = self.ring.truth.keys().copied().collect();
+        // A replacement that was under way made it a member again.
+        self.judge.removed.retain(|host| !now.contains(host));
         let gone = self.judge.members.difference(&now).count();
         let new = now.difference(&self.judge.members).count();
         self.judge.replaced += u32::try_from(gone.min(new)).unwrap_or(0);

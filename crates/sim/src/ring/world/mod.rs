@@ -251,7 +251,17 @@ impl World {
         self.ring.tick(self.now);
         self.judge_truth();
         for place in 0..self.objects.len() {
+            self.keep_rack(place);
             self.kubelet(place);
+        }
+    }
+
+    /// The racks are as large as declared, also if a turn that began before took a place away.
+    fn keep_rack(&mut self, place: usize) {
+        if let Some(objects) = self.objects.get_mut(place)
+            && place < usize::from(self.declared)
+        {
+            objects.exists = true;
         }
     }
 
