@@ -57,7 +57,7 @@ pub(super) fn granted(view: &View<'_>, work: Work, seeds: Vec<Address>, generati
         .seen
         .report(&work.member)
         .filter(|r| r.waits_empty() && !retired(r))?;
-    let number = view.ledger.next_grant();
+    let number = view.ledger.next_grant(view.seen.used_grants());
     let grant = Grant {
         number,
         pod: pod.uid,

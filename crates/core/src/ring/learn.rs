@@ -113,7 +113,10 @@ fn agreed<'a>(view: &View<'a>, m: &MemberView) -> Option<&'a Seen> {
 
 /// What is known of a member that is seen so: with its disk, if its gate started this very node from it.
 pub(super) fn describe(view: &View<'_>, m: &MemberView, node: &Seen) -> Option<Known> {
-    let declared = view.spec().declared(&m.member)?;
+    // Also of a member that is not declared any more: it is in the ring until it has left.
+    let known = view.ledger.known.get(&m.member).map(|k| &k.location);
+    let declared = view.spec().declared(&m.member).map(|d| &d.location);
+    let location = node.location.as_ref().or(declared).or(known)?;
     let report = view.seen.report(&m.member);
     let ran = report.filter(|r| match r.found {
         Found::Started(host) => host == node.host,
@@ -123,7 +126,7 @@ pub(super) fn describe(view: &View<'_>, m: &MemberView, node: &Seen) -> Option<K
     Some(Known {
         host: node.host,
         address: node.address,
-        location: node.location.clone().unwrap_or_else(|| declared.location.clone()),
+        location: location.clone(),
         volume: ran.and(m.claim).map(|c| c.uid),
         disk: ran.map(|r| r.disk),
     })

@@ -234,9 +234,16 @@ fn overtaken(view: &View<'_>, work: &Work) -> Option<Plan> {
     }
     let witnesses = view.witnesses(&work.member);
     let enough = witnesses.len() >= view.spec().engine.witnesses(view.ledger.known.len());
+    // Under the same host id, only its generation tells the one that took the place from the one that had it; and
+    // nothing does after a cold start, when a node that is down is known from disk only.
+    let started = matches!(report.found, Found::Started(_));
+    let clear = started || !view.spec().engine.keeps_host_id();
+    let before = |n: &Seen, g: &Grant| n.generation > 0 && n.generation <= g.generation;
+    let same_life = |n: &Seen| clear || work.grant().is_none_or(|g| before(n, g));
     let untouched = |a: &&Answer| {
         let alone = a.at_address(lost.address).all(|n| n.host == lost.host);
-        a.node(lost.host).is_some_and(Seen::is_normal) && alone && !a.nodes.iter().any(Seen::is_busy)
+        let own = a.node(lost.host).is_some_and(|n| n.is_normal() && same_life(n));
+        own && alone && !a.nodes.iter().any(Seen::is_busy)
     };
     (enough && !witnesses.is_empty() && witnesses.iter().all(untouched)).then(|| {
         let next = view.ledger.with(|next| {

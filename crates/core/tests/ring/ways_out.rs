@@ -1,7 +1,7 @@
 //! Work that could wait for ever for somebody who is lost, or begin what must happen once: the way out of each.
 
 use super::situation::{NOW, Situation, address, known, member, ready, whole};
-use mainstay_core::ring::ids::{DiskId, PodUid};
+use mainstay_core::ring::ids::{DiskId, GrantNumber, PodUid, VolumeUid};
 use mainstay_core::ring::invariants::{Invariant, check};
 use mainstay_core::ring::ledger::{Ledger, Phase, Task, Work};
 use mainstay_core::ring::observed::{Liveness, NodeState};
@@ -157,6 +157,57 @@ fn n18_automation_that_rests_withdraws_for_the_label_of_a_human() {
         let next = written(&resting).unwrap().work.unwrap();
         assert!(matches!(next.task, Task::Replace { manual: true, .. }));
     }
+}
+
+#[test]
+fn a_permission_has_a_number_that_no_disk_remembers_also_after_the_ledger_was_lost() {
+    let mut forgotten = ready();
+    assert_eq!(written(&forgotten).unwrap().grants, GrantNumber(1));
+    forgotten.report(1, Found::Unfinished(GrantNumber(5)));
+    let next = written(&forgotten).unwrap();
+    assert_eq!(next.grants, GrantNumber(6), "its gate would use no lower one");
+    let low = next.with(|l| {
+        (l.grants, l.revision) = (GrantNumber(5), l.revision - 1);
+        if let Some(Phase::Granted(grant)) = l.work.as_mut().map(|w| &mut w.phase) {
+            grant.number = GrantNumber(5);
+        }
+    });
+    let plan = Plan::default().write(low);
+    let found = check(Some(&forgotten.ledger), &forgotten.seen, &plan, NOW);
+    assert!(
+        found.iter().any(|v| v.invariant == Invariant::GrantNames),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_labelled_volume_is_given_up_also_when_its_disk_came_back_behind_another_claim() {
+    let mut moved = whole();
+    moved.ledger.work = Some(Work {
+        member: member(1),
+        task: Task::Replace {
+            lost: known(1),
+            manual: true,
+        },
+        phase: Phase::Evicting,
+        since: NOW,
+        failed: 0,
+    });
+    moved.seen.members[1].replace_label = true;
+    moved.seen.members[1].claim.as_mut().unwrap().uid = VolumeUid(0x77);
+    let gives_up = |s: &Situation| {
+        s.plan()
+            .steps
+            .iter()
+            .any(|s| matches!(s, Step::DeleteClaim { .. }))
+    };
+    assert!(gives_up(&moved), "{}", moved.text());
+    let pod = moved.seen.members[1].pod.as_mut().unwrap();
+    pod.report = None;
+    assert!(
+        !gives_up(&moved),
+        "the new one is not deleted before its gate has looked"
+    );
 }
 
 #[test]
