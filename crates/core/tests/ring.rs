@@ -15,4 +15,5 @@ mod ring {
     mod holds;
     mod invariants;
     mod situation;
+    mod ways_out;
 }

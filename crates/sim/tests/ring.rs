@@ -17,5 +17,6 @@ mod ring {
     mod bench;
     mod holds;
     mod simulation;
+    mod sources;
     mod works;
 }

@@ -48,7 +48,7 @@ fn consider(view: &View<'_>, m: &MemberView, known: &Known) -> Plan {
     if !view.spec().automatic {
         return Plan::because(Why::NotAutomatic { member });
     }
-    let case = replacing::case(view, &m.member, known, false, 0);
+    let case = replacing::case(view, &m.member, known, false);
     match verdict(&case) {
         Verdict::Holds(findings) => {
             let until = view.now + view.spec().timing.confirm;
@@ -97,7 +97,7 @@ pub(super) fn labelled(view: &View<'_>, work: &Work) -> Plan {
 
 fn set_label(view: &View<'_>, work: &Work, m: &MemberView, lost: &Known) -> Plan {
     let member = work.member.clone();
-    let case = replacing::case(view, &work.member, lost, false, work.failed);
+    let case = replacing::case(view, &work.member, lost, false);
     let findings = match verdict(&case) {
         Verdict::Holds(findings) => findings,
         Verdict::Teach(plan) | Verdict::Held(plan) => {

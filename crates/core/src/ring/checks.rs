@@ -4,6 +4,7 @@ use super::ids::{Address, HostId, Member};
 use super::ledger::Known;
 use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
 use super::reason::Check;
+use super::spec::Managed;
 use super::view::View;
 use std::fmt;
 
@@ -98,8 +99,6 @@ pub struct Case<'a> {
     pub manual: bool,
     /// The pod is there, and waits to start. Otherwise only its volume is to be given up.
     pub pod_waits: bool,
-    /// Starts that failed before.
-    pub failed: u32,
 }
 
 /// All checks, in order.
@@ -145,11 +144,12 @@ fn owner(case: &Case<'_>, answer: &Answer) -> Option<Check> {
     let Some(node) = answer.node(host) else {
         return Some(Check::NotListed { host, by });
     };
-    // What our own failed try at the same address left behind: Cassandra's `hibernate`.
-    let ours = node.state == NodeState::Replacing && case.failed > 0;
+    // What a try at the same address left behind that did not finish: Cassandra's `hibernate`. To try again is the way
+    // to end it. `b` asks that its heart stands still, so nobody who is still trying is disturbed.
+    let begun = node.state == NodeState::Replacing;
     // After a cold start of the whole ring a dead member is known from disk only, and says nothing of itself.
     let silent = node.state == NodeState::Unknown;
-    let good = node.owner && (node.state == NodeState::Normal || ours || silent);
+    let good = node.owner && (node.state == NodeState::Normal || begun || silent);
     (!good).then_some(Check::NotNormal { host, by })
 }
 
@@ -218,7 +218,10 @@ fn alone(case: &Case<'_>, witnesses: &[&Answer]) -> Option<Check> {
     if case.view.seen.wishes.rollout {
         return Some(Check::Rollout);
     }
-    let labelled = |m: &&MemberView| m.replace_label && m.member != *case.member;
+    // scylla-operator acts on its label at once. On a cluster of our own a label is only a wish until its turn comes:
+    // to wait for it would be for ever, because nobody's volume is given up while another member is lost.
+    let elsewhere = case.view.spec().managed == Managed::ByScyllaOperator;
+    let labelled = |m: &&MemberView| elsewhere && m.replace_label && m.member != *case.member;
     if let Some(other) = case.view.seen.members.iter().find(labelled) {
         let other = other.member.clone();
         return Some(Check::OtherLabelled { other });

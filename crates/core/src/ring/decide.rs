@@ -49,7 +49,9 @@ pub fn asks(ledger: Option<&Ledger>, seen: &Observed) -> bool {
         let report = m.pod.as_ref().and_then(|p| p.report);
         let running = report.is_none_or(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)));
         let node_gone = m.claim.is_some_and(|c| c.node_gone_since.is_some());
-        let quiet = running && !node_gone && !m.replace_label && m.waits_unbootstrapped_since.is_none();
+        let stopped = m.pod.as_ref().is_some_and(|p| !p.runs);
+        let waits = stopped || m.waits_unbootstrapped_since.is_some();
+        let quiet = running && !node_gone && !m.replace_label && !waits;
         let same = known.is_some_and(|k| {
             let learnt = k.disk.is_some() || report.is_none();
             declared && Some(k.address) == m.address && learnt

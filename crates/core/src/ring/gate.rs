@@ -159,14 +159,16 @@ pub fn gate(me: &Me, folder: &Folder, asked: Asked<'_>) -> Gate {
                 members,
             },
         ) => match fenced(me, &stamp, host, ours(me, ledger), record) {
-            Some((found, why)) => wait(me, stamp, found, why),
+            // From here on it must ask also in this pod: the next time the API may not answer.
+            Some((found, why)) => wait(me, Stamp { pod: None, ..stamp }, found, why),
             None => start(me, &stamp, host, with_me(me, members)),
         },
         (Bootstrapped::InProgress | Bootstrapped::Never, _) if stamp.completed => {
             wait(me, stamp, Found::Damaged, Held::Damaged)
         }
-        // The disk of a known member that is not bootstrapped any more: perhaps only a table is broken.
-        (_, Asked::Answer { ledger, .. }) if is_known_disk(me, &stamp, ledger) => {
+        // The disk of a member, or of one whose place was given away, that is not bootstrapped any more: perhaps only a
+        // table is broken.
+        (_, Asked::Answer { ledger, .. }) if was_bootstrapped(me, &stamp, ledger) => {
             wait(me, stamp, Found::Damaged, Held::Damaged)
         }
         (empty, Asked::Answer { ledger, record, .. }) => {
@@ -184,9 +186,12 @@ fn ours<'a>(me: &Me, ledger: Option<&'a Ledger>) -> Option<&'a Ledger> {
     ledger.filter(|l| l.cluster == me.cluster)
 }
 
-fn is_known_disk(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>) -> bool {
-    let known = ours(me, ledger).and_then(|l| l.known.get(&me.member));
-    known.is_some_and(|k| k.disk == Some(stamp.disk))
+/// The ledger knows this disk from when it was bootstrapped.
+fn was_bootstrapped(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>) -> bool {
+    ours(me, ledger).is_some_and(|l| {
+        let known = l.known.get(&me.member);
+        l.retired.contains(&stamp.disk) || known.is_some_and(|k| k.disk == Some(stamp.disk))
+    })
 }
 
 fn known_record(me: &Me, record: Option<&RecordMap>) -> Option<(Replaces, Option<DiskId>)> {

@@ -51,8 +51,13 @@ fn found(view: &View<'_>) -> Plan {
 pub(super) fn granted(view: &View<'_>, work: Work, seeds: Vec<Address>, generation: u64) -> Option<Ledger> {
     let m = view.seen.member(&work.member)?;
     let (pod, claim) = (m.pod.as_ref()?, m.claim?);
-    let report = view.seen.report(&work.member).filter(|r| r.waits_empty())?;
-    let number = view.ledger.next_grant();
+    // A disk whose place was given away was bootstrapped once: it is neither started nor wiped.
+    let retired = |r: &Report| view.ledger.retired.contains(&r.disk);
+    let report = view
+        .seen
+        .report(&work.member)
+        .filter(|r| r.waits_empty() && !retired(r))?;
+    let number = view.ledger.next_grant(view.seen.used_grants());
     let grant = Grant {
         number,
         pod: pod.uid,

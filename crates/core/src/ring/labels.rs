@@ -18,7 +18,7 @@ pub(super) fn begin(view: &View<'_>) -> Plan {
         let Some(lost) = view.ledger.known.get(&m.member) else {
             continue;
         };
-        let case = replacing::case(view, &m.member, lost, true, 0);
+        let case = replacing::case(view, &m.member, lost, true);
         if let Err(check) = may_give_up(&case) {
             plan = plan.also(held(&m.member, &check));
             continue;

@@ -113,7 +113,10 @@ fn agreed<'a>(view: &View<'a>, m: &MemberView) -> Option<&'a Seen> {
 
 /// What is known of a member that is seen so: with its disk, if its gate started this very node from it.
 pub(super) fn describe(view: &View<'_>, m: &MemberView, node: &Seen) -> Option<Known> {
-    let declared = view.spec().declared(&m.member)?;
+    // Also of a member that is not declared any more: it is in the ring until it has left.
+    let known = view.ledger.known.get(&m.member).map(|k| &k.location);
+    let declared = view.spec().declared(&m.member).map(|d| &d.location);
+    let location = node.location.as_ref().or(declared).or(known)?;
     let report = view.seen.report(&m.member);
     let ran = report.filter(|r| match r.found {
         Found::Started(host) => host == node.host,
@@ -123,18 +126,33 @@ pub(super) fn describe(view: &View<'_>, m: &MemberView, node: &Seen) -> Option<K
     Some(Known {
         host: node.host,
         address: node.address,
-        location: node.location.clone().unwrap_or_else(|| declared.location.clone()),
+        location: location.clone(),
         volume: ran.and(m.claim).map(|c| c.uid),
         disk: ran.map(|r| r.disk),
     })
 }
 
 /// Is this node nowhere in the ring any more? Only if every other member that is known says so, and knows everybody
-/// else: a view that is not complete proves nothing.
+/// else: a view that is not complete proves nothing. While the node itself speaks, nobody's word is done without.
 pub(super) fn is_removed(view: &View<'_>, member: &Member, host: HostId) -> bool {
+    let speaks = |a: &Answer| a.by == *member && a.at >= view.seen.read_at;
+    if view.seen.answers.iter().any(speaks) {
+        nowhere(view, member, host, |_| false)
+    } else {
+        has_left(view, member, host)
+    }
+}
+
+/// The same of a node that is known to be going, or is silent: a member that lost its storage is not waited for. It
+/// cannot answer before it is replaced, and that cannot begin before this is settled.
+pub(super) fn has_left(view: &View<'_>, member: &Member, host: HostId) -> bool {
+    nowhere(view, member, host, |m| view.is_lost(m))
+}
+
+fn nowhere(view: &View<'_>, member: &Member, host: HostId, excused: impl Fn(&Member) -> bool) -> bool {
     let witnesses = view.witnesses(member);
     let others = || view.ledger.known.iter().filter(|(m, _)| *m != member);
-    let all_answer = others().all(|(m, _)| witnesses.iter().any(|a| a.by == *m));
+    let all_answer = others().all(|(m, _)| excused(m) || witnesses.iter().any(|a| a.by == *m));
     let gone = |a: &&Answer| a.node(host).is_none_or(|n| !n.counts());
     let complete = |a: &&Answer| others().all(|(_, k)| a.node(k.host).is_some());
     !witnesses.is_empty() && all_answer && witnesses.iter().all(|a| gone(a) && complete(a))

@@ -2,9 +2,9 @@
 
 use super::checks;
 use super::ids::Member;
-use super::learn::is_removed;
+use super::learn::has_left;
 use super::ledger::{Known, Phase, Task, Work};
-use super::observed::{Answer, Liveness, MemberView};
+use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
 use super::reason::{Check, Why};
 use super::step::{Plan, Step};
 use super::view::View;
@@ -93,7 +93,7 @@ fn crowded(view: &View<'_>, known: &Known, witnesses: &[&Answer]) -> Option<Chec
 /// It was told to leave.
 pub(super) fn go_on(view: &View<'_>, work: &Work, left: &Known) -> Plan {
     let member = work.member.clone();
-    if is_removed(view, &member, left.host) {
+    if has_left(view, &member, left.host) {
         let next = view.ledger.with(|next| {
             next.known.remove(&member);
             next.retired.extend(left.disk);
@@ -102,8 +102,9 @@ pub(super) fn go_on(view: &View<'_>, work: &Work, left: &Known) -> Plan {
         return Plan::because(Why::HasLeft { member }).write(next);
     }
     // Declared again before it began: it stays.
-    let normal = |a: &&Answer| a.node(left.host).is_some_and(super::observed::Seen::is_normal);
+    let normal = |a: &&Answer| a.node(left.host).is_some_and(Seen::is_normal);
     let witnesses = view.witnesses(&member);
+    let leaves = |a: &&Answer| a.node(left.host).is_some_and(|n| n.state == NodeState::Leaving);
     let stays = !witnesses.is_empty() && witnesses.iter().all(normal);
     let plan = Plan::because(Why::Leaving {
         member: member.clone(),
@@ -111,11 +112,36 @@ pub(super) fn go_on(view: &View<'_>, work: &Work, left: &Known) -> Plan {
     if stays && view.spec().declared(&member).is_some() {
         return plan.write(view.ledger.idle());
     }
-    if stays && obstacle(view, &member, left).is_none() {
-        let host = left.host;
-        return plan.then(Step::Decommission { member, host });
+    match obstacle(view, &member, left) {
+        None if stays => {
+            let host = left.host;
+            plan.then(Step::Decommission { member, host })
+        }
+        _ if view.is_lost(&member) && witnesses.iter().any(leaves) => {
+            let host = left.host;
+            plan.also(Why::LeftHalfway { member, host })
+        }
+        Some(check) if gives_way(view, work, left, stays) => {
+            Plan::because(Why::LeaveLater { member, check }).write(view.ledger.idle())
+        }
+        _ => plan,
     }
-    plan
+}
+
+/// It has not begun to leave, and cannot while another member is lost: that one is replaced first, so the place is given
+/// back. Not at once: whoever wrote this work may be about to tell the node.
+fn gives_way(view: &View<'_>, work: &Work, known: &Known, stays: bool) -> bool {
+    let others = || view.ledger.known.keys().filter(|m| **m != work.member);
+    let hindered = others().any(|m| view.is_lost(m));
+    // If nobody else is left, what it says of itself frees the place, and puts nothing on record.
+    let deserted = others().all(|m| view.is_lost(m));
+    let own_word = |a: &Answer| {
+        let fresh = a.by == work.member && a.at >= view.seen.read_at;
+        fresh && a.node(known.host).is_some_and(Seen::is_normal)
+    };
+    let settled = view.is_lost(&work.member) || view.seen.answers.iter().any(own_word);
+    let waited = view.now.since(work.since) >= view.spec().timing.confirm;
+    waited && hindered && (stays || (deserted && settled))
 }
 
 /// The objects of a member that is neither declared nor in the ring.

@@ -191,9 +191,11 @@ impl Ledger {
         self.with(|next| next.work = Some(work))
     }
 
-    /// The number of the next permission.
-    pub fn next_grant(&self) -> GrantNumber {
-        GrantNumber(self.grants.0.saturating_add(1))
+    /// The number of the next permission: above all that were given, and above all that disks remember. A ledger that was
+    /// lost has forgotten them, and a gate uses no number twice.
+    pub fn next_grant(&self, used: impl Iterator<Item = GrantNumber>) -> GrantNumber {
+        let highest = used.fold(self.grants, GrantNumber::max);
+        GrantNumber(highest.0.saturating_add(1))
     }
 
     /// Which member this host id belongs to.

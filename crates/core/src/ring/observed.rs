@@ -4,11 +4,11 @@
 //! of itself is never evidence: a node that founded a ring of its own finds itself in best health.
 
 use super::ids::{
-    Address, ClusterUid, HostId, Location, MapUid, Member, Name, PodUid, ServiceUid, VolumeUid,
+    Address, ClusterUid, GrantNumber, HostId, Location, MapUid, Member, Name, PodUid, ServiceUid, VolumeUid,
 };
 use super::record::RecordMap;
 use super::spec::Spec;
-use super::stamp::Report;
+use super::stamp::{Found, Report};
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -135,6 +135,8 @@ pub struct Pod {
     pub uid: PodUid,
     /// Being deleted.
     pub terminating: bool,
+    /// Its database runs. One that does not may be removed from the ring meanwhile by a human, and come back.
+    pub runs: bool,
     /// Where it was scheduled to, as its database will say.
     pub location: Option<Location>,
     /// What its gate said last.
@@ -226,6 +228,15 @@ impl Observed {
         let pod = m.pod.as_ref().filter(|p| !p.terminating)?;
         let away = m.claim.is_some_and(|c| c.node_gone_since.is_some());
         pod.report.as_ref().filter(|_| !away)
+    }
+
+    /// The permissions that gates have seen used.
+    pub fn used_grants(&self) -> impl Iterator<Item = GrantNumber> {
+        let pods = self.members.iter().filter_map(|m| m.pod.as_ref());
+        pods.filter_map(|p| match p.report?.found {
+            Found::StartedWith(number) | Found::Unfinished(number) => Some(number),
+            Found::Started(_) | Found::Empty | Found::Retired(_) | Found::Foreign(_) | Found::Damaged => None,
+        })
     }
 
     /// The addresses of the declared members.

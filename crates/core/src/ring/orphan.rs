@@ -75,12 +75,15 @@ pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) ->
     }
     let claim = view.seen.member(member).and_then(|m| m.claim);
     let gone = view.node_is_gone(member);
-    let old = claim.is_some_and(|c| gone || lost.volume.is_none_or(|v| v == c.uid));
+    // A disk may have come back behind another claim: what is to be given up is the disk.
+    let mounted = view.seen.report(member).map(|r| r.disk);
+    let same = mounted.is_some() && mounted == lost.disk;
+    let old = claim.is_some_and(|c| gone || same || lost.volume.is_none_or(|v| v == c.uid));
     if !old {
         let member = member.clone();
         return Plan::because(Why::Evicting { member });
     }
-    let case = replacing::case(view, member, lost, manual, work.failed);
+    let case = replacing::case(view, member, lost, manual);
     let may = if manual {
         replacing::may_give_up(&case).is_ok()
     } else {

@@ -24,11 +24,16 @@ pub(super) fn turn(view: &View<'_>) -> Option<Plan> {
 fn member(view: &View<'_>, m: &MemberView, plan: Plan) -> Plan {
     let by = view.spec().engine.replace_by();
     let known = view.ledger.known.get(&m.member);
-    let wanted = known.map(|k| RecordMap::print(k, by, view.seen.cluster));
     let stored = m.record.as_ref();
-    if stored.map(|r| &r.map) == wanted.as_ref() {
+    let same = match (stored, known) {
+        (Some(stored), Some(known)) => stored.map.says(known, by, view.seen.cluster),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    if same {
         return plan;
     }
+    let wanted = known.map(|k| RecordMap::print(k, by, view.seen.cluster));
     let member = m.member.clone();
     let why = match (stored.is_some(), wanted.is_some()) {
         (false, _) => Why::RecordPrinted {

@@ -80,6 +80,7 @@ whys! {
     DataElsewhere { member: Member } => "no ring is founded: {member} has a volume whose content is not known yet";
     NodeGoneUnknown { member: Member } for StorageLost, human => "no ring is founded: the Node that holds the volume of {member} is gone, and nobody knows what is on it; delete its claim and its pod if it held no ring";
     DataLost { member: Member } for StorageLost, human => "{member} lost its disk and nobody else holds its data: the ring is lost; restore a backup, or delete the ledger (ConfigMap `<cluster>-ring`) to found an empty ring";
+    FoundingUnknown { member: Member } for StorageLost, human => "{member} was founding the ring when its disk was lost, and nobody else knows whether anything was written to it: bring that disk back, or delete the ledger (ConfigMap `<cluster>-ring`) to found an empty ring";
     Join { member: Member } for Progressing => "{member} is new and joins";
     JoinLater { member: Member, check: Check } => "{member} is new and joins later: {check}";
     TooMany { member: Member, host: HostId }, human => "{member} cannot join: the ring has as many nodes as members are declared, and {host} belongs to none of them; remove it (`nodetool removenode`) or declare more members";
@@ -112,6 +113,7 @@ whys! {
     Leave { member: Member } for Progressing => "{member} is not declared any more and leaves the ring";
     LeaveLater { member: Member, check: Check } => "{member} is not declared any more and leaves later: {check}";
     Leaving { member: Member } for Progressing => "waiting for {member} to have left";
+    LeftHalfway { member: Member, host: HostId } for StorageLost, human => "{member} lost its disk while it was leaving, and the others still list {host} as leaving: nobody can finish that for it; remove it (`nodetool removenode {host}`), and it may join as new";
     HasLeft { member: Member } => "{member} has left the ring: its record and its volume go, its disk is never started again";
     // Label
     ByLabel { member: Member } for Progressing => "a human put `scylla/replace` on {member}: its volume is given up and it is replaced";

@@ -11,6 +11,7 @@ use super::ids::{Address, ClusterUid, DiskId, HostId, Location, VolumeUid};
 use super::ledger::Known;
 use super::spec::ReplaceBy;
 use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 use thiserror::Error;
 
 /// The key of the ConfigMap.
@@ -123,6 +124,33 @@ impl RecordMap {
         }
     }
 
+    /// Is it what [`print`](Self::print) would write? Asked in every turn of every member, so nothing is printed for it.
+    pub fn says(&self, known: &Known, by: ReplaceBy, cluster: ClusterUid) -> bool {
+        let Known {
+            host,
+            address,
+            location: Location { dc, rack },
+            volume,
+            disk,
+        } = known;
+        let line = match Replaces::of(known, by) {
+            Replaces::Host(host) => is(self.data.get(KEY), format_args!("{BY_HOST}: {host}\n")),
+            Replaces::Address(address) => is(self.data.get(KEY), format_args!("{BY_ADDRESS}: {address}\n")),
+        };
+        let note = |key: &str, value: fmt::Arguments<'_>| is(self.annotations.get(key), value);
+        let optional = usize::from(volume.is_some()) + usize::from(disk.is_some());
+        let whole = self.immutable && self.data.len() == 1 && self.annotations.len() == 5 + optional;
+        whole
+            && line
+            && note(HOST, format_args!("{host}"))
+            && note(ADDRESS, format_args!("{address}"))
+            && note(DC, format_args!("{dc}"))
+            && note(RACK, format_args!("{rack}"))
+            && note(CLUSTER, format_args!("{cluster}"))
+            && volume.is_none_or(|v| note(VOLUME, format_args!("{v}")))
+            && disk.is_none_or(|d| note(DISK, format_args!("{d}")))
+    }
+
     /// Reads it back: whom it replaces, what is known, and of which cluster.
     pub fn parse(&self) -> Result<(Replaces, Known, ClusterUid), RecordError> {
         let line = self.data.get(KEY).map_or("", String::as_str);
@@ -156,6 +184,24 @@ impl RecordMap {
     fn needed<T: std::str::FromStr>(&self, key: &'static str) -> Result<T, RecordError> {
         self.optional(key)?.ok_or(RecordError::Missing(key))
     }
+}
+
+/// A text that something is printed against.
+struct Left<'a>(&'a str);
+
+impl fmt::Write for Left<'_> {
+    fn write_str(&mut self, printed: &str) -> fmt::Result {
+        self.0 = self.0.strip_prefix(printed).ok_or(fmt::Error)?;
+        Ok(())
+    }
+}
+
+/// Is this what the value prints?
+fn is(text: Option<&String>, value: fmt::Arguments<'_>) -> bool {
+    text.is_some_and(|text| {
+        let mut left = Left(text);
+        left.write_fmt(value).is_ok() && left.0.is_empty()
+    })
 }
 
 /// The generic configuration with the record on top: the record's option wins over one that is there already, in
@@ -233,6 +279,39 @@ mod tests {
             "x",
         ] {
             assert!(Replaces::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn it_says_what_is_printed_and_nothing_else() {
+        for (by, disk) in [
+            (ReplaceBy::Host, None),
+            (ReplaceBy::Address, None),
+            (ReplaceBy::Host, Some(DiskId(4))),
+        ] {
+            let known = Known { disk, ..known() };
+            let map = RecordMap::print(&known, by, ClusterUid(9));
+            assert!(map.says(&known, by, ClusterUid(9)));
+            assert!(!map.says(&known, by, ClusterUid(8)));
+            let other = Known {
+                volume: None,
+                ..known.clone()
+            };
+            assert!(!map.says(&other, by, ClusterUid(9)), "one annotation too many");
+            for key in map.annotations.keys() {
+                let mut cut = map.clone();
+                cut.annotations.remove(key);
+                assert!(!cut.says(&known, by, ClusterUid(9)), "without {key}");
+                let mut edited = map.clone();
+                edited.annotations.get_mut(key).unwrap().push('0');
+                assert!(!edited.says(&known, by, ClusterUid(9)), "{key} edited");
+            }
+            let mut loose = map.clone();
+            loose.immutable = false;
+            assert!(!loose.says(&known, by, ClusterUid(9)));
+            let mut line = map.clone();
+            line.data.insert(KEY.to_owned(), String::new());
+            assert!(!line.says(&known, by, ClusterUid(9)));
         }
     }
 

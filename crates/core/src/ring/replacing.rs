@@ -51,7 +51,7 @@ fn consider(view: &View<'_>, member: &Member, known: &Known) -> Plan {
     if let Some(plan) = second_chance(view, member) {
         return plan;
     }
-    let case = case(view, member, known, false, 0);
+    let case = case(view, member, known, false);
     match verdict(&case) {
         Verdict::Holds(findings) => {
             let until = view.now + view.spec().timing.confirm;
@@ -90,20 +90,13 @@ pub(super) fn second_chance(view: &View<'_>, member: &Member) -> Option<Plan> {
     })
 }
 
-pub(super) fn case<'a>(
-    view: &View<'a>,
-    member: &'a Member,
-    lost: &'a Known,
-    manual: bool,
-    failed: u32,
-) -> Case<'a> {
+pub(super) fn case<'a>(view: &View<'a>, member: &'a Member, lost: &'a Known, manual: bool) -> Case<'a> {
     Case {
         view: *view,
         member,
         lost,
         manual,
         pod_waits: view.seen.report(member).is_some_and(Report::waits_empty),
-        failed,
     }
 }
 
@@ -168,7 +161,7 @@ pub(super) fn confirm(view: &View<'_>, work: &Work, lost: &Known, manual: bool) 
     if let Some(plan) = second_chance(view, member) {
         return plan;
     }
-    let case = case(view, member, lost, manual, work.failed);
+    let case = case(view, member, lost, manual);
     let findings = match verdict(&case) {
         Verdict::Holds(findings) => findings,
         Verdict::Teach(plan) => return plan,
@@ -202,8 +195,17 @@ pub(super) fn permit(view: &View<'_>, work: &Work, case: &Case<'_>) -> Plan {
             let member = work.member.clone();
             Plan::because(Why::Permit { member, grant }).write(next)
         }
+        None if reports_retired(view, &work.member) => Plan::because(Why::DamagedDisk {
+            member: work.member.clone(),
+        }),
         None => Plan::because(held(&work.member, &Check::AddressUnknown)),
     }
+}
+
+/// The gate speaks of a disk whose place was given away, and has not heard of that yet.
+fn reports_retired(view: &View<'_>, member: &Member) -> bool {
+    let report = view.seen.report(member);
+    report.is_some_and(|r| view.ledger.retired.contains(&r.disk))
 }
 
 /// The next ledger with this work in another phase.

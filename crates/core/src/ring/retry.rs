@@ -14,16 +14,24 @@ use crate::time::Time;
 
 /// The node may start, or has started.
 pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
-    if let Some(plan) = finished(view, work, grant).or_else(|| overtaken(view, work)) {
+    if let Some(plan) = finished(view, work, grant)
+        .or_else(|| joined_unseen(view, work, grant))
+        .or_else(|| overtaken(view, work))
+    {
         return plan;
     }
     if view.node_is_gone(&work.member) {
-        return again(view, work);
+        return founding_unknown(view, work, grant).unwrap_or_else(|| again(view, work));
     }
     let Some((m, pod, report)) = present(view, work) else {
         return waiting(work, grant);
     };
     let ours = report.disk == grant.disk && m.claim.is_some_and(|c| c.uid == grant.volume);
+    if report.waits_empty()
+        && let Some(plan) = founding_unknown(view, work, grant)
+    {
+        return plan;
+    }
     match report.found {
         Found::Unfinished(number) if ours && number == grant.number => failed(view, work, pod),
         // The permission names what is not there any more, and was not used on what is.
@@ -68,6 +76,17 @@ fn end(view: &View<'_>, work: &Work, uid: PodUid) -> Option<Plan> {
     })
 }
 
+/// A ring is founded once. If the disk on which it was to be founded is not there any more, or was used and is empty
+/// again in a pod in which a database ran, clients may have written to it, and nobody else can know: then only a human
+/// founds another one.
+fn founding_unknown(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
+    let report = view.seen.report(&work.member);
+    let ran = |r: &Report| r.ran && r.found == Found::Unfinished(grant.number);
+    let untouched = report.is_some_and(|r| r.disk == grant.disk && !ran(r));
+    let member = work.member.clone();
+    (work.task == Task::Found && !untouched).then(|| Plan::because(Why::FoundingUnknown { member }))
+}
+
 /// Begins anew with what is there now.
 fn again(view: &View<'_>, work: &Work) -> Plan {
     let member = work.member.clone();
@@ -102,11 +121,11 @@ fn failed(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
 
 /// The last try failed; is it time for the next?
 pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
-    if let Some(plan) = overtaken(view, work)
-        .or_else(|| removed(view, work))
-        .or_else(|| yields(view, work))
-    {
+    if let Some(plan) = over(view, work) {
         return plan;
+    }
+    if view.node_is_gone(&work.member) {
+        return again(view, work);
     }
     let member = work.member.clone();
     let failed = work.failed;
@@ -119,7 +138,7 @@ pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
     }
     match &work.task {
         Task::Replace { lost, manual } => {
-            let case = replacing::case(view, &work.member, lost, *manual, work.failed);
+            let case = replacing::case(view, &work.member, lost, *manual);
             match verdict(&case) {
                 Verdict::Holds(findings) => permit(view, work, &case).showing(findings),
                 Verdict::Teach(plan) | Verdict::Held(plan) => plan.also(why),
@@ -136,10 +155,7 @@ pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
 
 /// A human must look. One who makes the pod anew orders another round of tries.
 pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
-    if let Some(plan) = overtaken(view, work)
-        .or_else(|| removed(view, work))
-        .or_else(|| yields(view, work))
-    {
+    if let Some(plan) = over(view, work) {
         return plan;
     }
     let member = work.member.clone();
@@ -155,6 +171,22 @@ pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
     }
     let failed = work.failed;
     Plan::because(Why::GivenUp { member, failed })
+}
+
+/// What ends work that does not run.
+fn over(view: &View<'_>, work: &Work) -> Option<Plan> {
+    overtaken(view, work)
+        .or_else(|| removed(view, work))
+        .or_else(|| yields(view, work))
+        .or_else(|| labelled(view, work))
+}
+
+/// A human labelled it meanwhile: automation withdraws, and the label has its own turn.
+fn labelled(view: &View<'_>, work: &Work) -> Option<Plan> {
+    let automatic = matches!(work.task, Task::Replace { manual: false, .. });
+    let label = view.seen.member(&work.member).is_some_and(|m| m.replace_label);
+    let member = work.member.clone();
+    (automatic && label).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
 }
 
 /// A new member that does not run gives its place to a member that lost its storage: nobody can join a ring in which
@@ -202,9 +234,16 @@ fn overtaken(view: &View<'_>, work: &Work) -> Option<Plan> {
     }
     let witnesses = view.witnesses(&work.member);
     let enough = witnesses.len() >= view.spec().engine.witnesses(view.ledger.known.len());
+    // Under the same host id, only its generation tells the one that took the place from the one that had it; and
+    // nothing does after a cold start, when a node that is down is known from disk only.
+    let started = matches!(report.found, Found::Started(_));
+    let clear = started || !view.spec().engine.keeps_host_id();
+    let before = |n: &Seen, g: &Grant| n.generation > 0 && n.generation <= g.generation;
+    let same_life = |n: &Seen| clear || work.grant().is_none_or(|g| before(n, g));
     let untouched = |a: &&Answer| {
         let alone = a.at_address(lost.address).all(|n| n.host == lost.host);
-        a.node(lost.host).is_some_and(Seen::is_normal) && alone && !a.nodes.iter().any(Seen::is_busy)
+        let own = a.node(lost.host).is_some_and(|n| n.is_normal() && same_life(n));
+        own && alone && !a.nodes.iter().any(Seen::is_busy)
     };
     (enough && !witnesses.is_empty() && witnesses.iter().all(untouched)).then(|| {
         let next = view.ledger.with(|next| {
@@ -266,6 +305,20 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
         plan = plan.then(step).also(Why::LabelDone { member });
     }
     Some(plan.write(next))
+}
+
+/// Its disk says that it has joined, and all who could have seen it are lost: they wait for this place, so it is free. It
+/// is put on record when one of them is back and sees it.
+fn joined_unseen(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
+    let (_, _, report) = present(view, work)?;
+    let Found::Started(host) = report.found else {
+        return None;
+    };
+    let mut others = view.ledger.known.keys().filter(|m| **m != work.member);
+    let unseen = view.witnesses(&work.member).is_empty() && others.all(|m| view.is_lost(m));
+    let joined = work.task == Task::Join && report.disk == grant.disk;
+    let member = work.member.clone();
+    (joined && unseen).then(|| Plan::because(Why::Joined { member, host }).write(view.ledger.idle()))
 }
 
 /// Have enough others answered to believe that a replacement has ended? As many as it took to begin it; or, if others

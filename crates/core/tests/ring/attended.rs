@@ -61,3 +61,12 @@ fn a_living_node_a_label_of_a_human_and_a_foreign_host_id_are_left_alone() {
         "that operator would replace somebody else"
     );
 }
+
+#[test]
+fn n17_a_label_on_another_member_is_a_replacement_under_way_there() {
+    let mut other = attended();
+    other.seen.members[2].replace_label = true;
+    let plan = other.plan();
+    assert!(plan.steps.is_empty(), "{}", other.text());
+    assert!(other.text().contains("ring-r2-0 carries `scylla/replace`"));
+}

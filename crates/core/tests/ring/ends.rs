@@ -1,10 +1,13 @@
 //! A permitted replacement comes to its end: who must have seen it.
 
-use super::situation::{Situation, host, member, ready};
+use super::situation::{CLUSTER, NOW, Situation, host, known, member, ready};
 use mainstay_core::ring::ids::{DiskId, HostId, PodUid};
+use mainstay_core::ring::invariants::{Invariant, check};
 use mainstay_core::ring::observed::{Liveness, NodeState};
+use mainstay_core::ring::record::RecordMap;
+use mainstay_core::ring::spec::{Engine, ReplaceBy};
 use mainstay_core::ring::stamp::Found;
-use mainstay_core::ring::{Ledger, Step};
+use mainstay_core::ring::{Ledger, Plan, Step};
 use std::time::Duration;
 
 const NEW: HostId = HostId(0xb1);
@@ -82,5 +85,58 @@ fn the_end_of_one_does_not_permit_the_next() {
     assert!(
         !two.permits(),
         "member 1 does not answer yet: one of three is no majority"
+    );
+}
+
+/// The same, where the one that takes the place keeps the host id; the old disk is mounted again.
+fn old_disk_back(generation: u64) -> Situation {
+    let mut back = ready();
+    back.seen.spec.engine = Engine::Scylla("4.6".parse().unwrap());
+    for (n, view) in (0..3).zip(&mut back.seen.members) {
+        view.record.as_mut().unwrap().map = RecordMap::print(&known(n), ReplaceBy::Address, CLUSTER);
+    }
+    back.ledger = back.plan().steps[0].ledger().unwrap().clone();
+    back.report(1, Found::Retired(host(1)));
+    let pod = back.seen.members[1].pod.as_mut().unwrap();
+    pod.report.as_mut().unwrap().disk = DiskId(0xd1);
+    for by in [0, 2] {
+        back.node(by, 1).generation = generation;
+    }
+    back
+}
+
+#[test]
+fn an_old_disk_is_believed_only_while_nobody_has_lived_in_its_place_since() {
+    let again = |s: &Situation| written(s).is_some_and(|l| l.retired.is_empty());
+    assert!(again(&old_disk_back(7)), "nothing was taken from it yet");
+    let cold = old_disk_back(0);
+    assert!(
+        !again(&cold),
+        "known from disk only, nobody can tell: {}",
+        cold.text()
+    );
+    let taken = old_disk_back(8);
+    assert!(!again(&taken), "it would take its tokens back: {}", taken.text());
+    // A plan that does it all the same is refused.
+    let freed = taken.ledger.with(|l| {
+        l.retired.clear();
+        l.work = None;
+    });
+    let plan = Plan::default().write(freed);
+    let found = check(Some(&taken.ledger), &taken.seen, &plan, NOW);
+    assert!(
+        found.iter().any(|v| v.invariant == Invariant::RetiredStays),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_replacement_ends_also_if_its_member_is_not_declared_any_more() {
+    let mut fewer = done();
+    fewer.seen.spec.members.remove(1);
+    assert!(
+        ends(&fewer),
+        "its old disk would be all that is on record: {}",
+        fewer.text()
     );
 }

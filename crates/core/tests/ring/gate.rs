@@ -112,6 +112,39 @@ fn an_empty_disk_of_a_member_waits_and_starts_only_with_its_own_permission_and_o
 }
 
 #[test]
+fn a_disk_that_was_once_refused_asks_again_also_in_the_pod_it_ran_in() {
+    let own = folder(0xd1, Bootstrapped::Completed(host(1)));
+    let Gate::Start(start) = ask(&me(), &own, &whole().ledger) else {
+        panic!("it must start");
+    };
+    let ran = Folder {
+        stamp: Some(start.stamp),
+        ..own
+    };
+    let mut removed = whole().ledger;
+    removed.retired.insert(DiskId(0xd1));
+    let Gate::Wait(wait) = ask(&me(), &ran, &removed) else {
+        panic!("its place was given away");
+    };
+    assert_eq!(wait.why, Held::Retired);
+    let refused = Folder {
+        stamp: Some(wait.stamp),
+        ..ran
+    };
+    assert_eq!(held(gate(&me(), &refused, Asked::NoAnswer)), Held::NoAnswer);
+}
+
+#[test]
+fn a_disk_whose_place_was_given_away_and_that_is_empty_now_is_neither_started_nor_wiped() {
+    let mut ledger = permitted();
+    ledger.retired.insert(DiskId(0xe1));
+    for bootstrapped in [Bootstrapped::Never, Bootstrapped::InProgress] {
+        let empty = folder(0xe1, bootstrapped);
+        assert_eq!(held(ask(&me(), &empty, &ledger)), Held::Damaged);
+    }
+}
+
+#[test]
 fn without_a_record_that_agrees_with_the_permission_nothing_starts() {
     let empty = folder(0xe1, Bootstrapped::Never);
     let ledger = permitted();

@@ -1,7 +1,7 @@
 //! One thing stands against it, and it is named.
 
 use super::situation::{NOW, Situation, address, host, known, location, member, ready, whole};
-use mainstay_core::ring::ids::{ClusterUid, HostId};
+use mainstay_core::ring::ids::{ClusterUid, DiskId, HostId};
 use mainstay_core::ring::observed::{Liveness, NodeState, Seen};
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::spec::ReplaceBy;
@@ -125,9 +125,14 @@ fn n17_maintenance_rollout_pause_sleep_or_another_one_under_way() {
     for state in [NodeState::Joining, NodeState::Replacing, NodeState::Leaving] {
         held("that must end first", |s| s.node(2, 0).state = state);
     }
-    held("ring-r2-0 carries `scylla/replace`", |s| {
-        s.seen.members[2].replace_label = true;
-    });
+}
+
+#[test]
+fn a_label_on_another_member_of_our_own_is_only_a_wish_and_does_not_hold_a_replacement() {
+    // Nor can that label begin: no volume is given up while another member is lost. Each would wait for the other.
+    let mut labelled = ready();
+    labelled.seen.members[2].replace_label = true;
+    assert!(labelled.permits(), "{}", labelled.text());
 }
 
 #[test]
@@ -182,6 +187,38 @@ fn another_node_at_the_address_another_one_down_or_another_schema() {
         s.ledger.work = None;
         s.seen.spec.automatic = false;
     });
+}
+
+#[test]
+fn n26_what_a_try_left_behind_is_tried_again_once_its_heart_stands_still() {
+    let mut begun = ready();
+    for by in [0, 2] {
+        begun.node(by, 1).state = NodeState::Replacing;
+    }
+    assert!(begun.permits(), "{}", begun.text());
+    held("alive", |s| {
+        for by in [0, 2] {
+            (s.node(by, 1).state, s.node(by, 1).liveness) = (NodeState::Replacing, Liveness::Up);
+        }
+    });
+}
+
+#[test]
+fn a_disk_whose_place_was_given_away_is_never_permitted_whatever_its_gate_says() {
+    held("bootstrapped once", |s| {
+        s.ledger.retired.insert(DiskId(0xe1));
+    });
+}
+
+#[test]
+fn a_member_whose_database_does_not_run_is_looked_at() {
+    let mut stopped = whole();
+    assert!(!asks(Some(&stopped.ledger), &stopped.seen));
+    stopped.seen.members[1].pod.as_mut().unwrap().runs = false;
+    assert!(
+        asks(Some(&stopped.ledger), &stopped.seen),
+        "a human may remove it meanwhile, and it must not come back"
+    );
 }
 
 #[test]

@@ -92,6 +92,7 @@ fn view(n: u8) -> MemberView {
         pod: Some(Pod {
             uid: PodUid(u128::from(n)),
             terminating: false,
+            runs: true,
             location: Some(location(n)),
             report: Some(Report {
                 disk: DiskId(0xd0 + u128::from(n)),
@@ -148,7 +149,7 @@ impl Situation {
     pub(crate) fn lost(mut self) -> Self {
         self.report(1, Found::Empty);
         let pod = self.seen.members[1].pod.as_mut().unwrap();
-        pod.uid = PodUid(0x11);
+        (pod.uid, pod.runs) = (PodUid(0x11), false);
         let report = pod.report.as_mut().unwrap();
         (report.disk, report.ran) = (DiskId(0xe1), false);
         self.seen.answers.retain(|a| a.by != member(1));

@@ -39,6 +39,9 @@ const STEP: Duration = Duration::from_secs(5);
 const TROUBLE: Duration = Duration::from_mins(25);
 /// How long the ring may take to heal after that.
 const HEALING: Duration = Duration::from_mins(50);
+/// Longer than anything that is waited for, the limit of a start included. When nothing at all happened for this long
+/// after the faults, nothing will.
+const QUIET: Duration = Duration::from_mins(15);
 
 /// The world of this seed.
 pub fn config(seed: u64) -> Config {
@@ -88,6 +91,7 @@ pub fn run_with(seed: u64, config: Config, tracing: bool) -> Report {
         human: None,
         row: 0,
         began: Time::ZERO,
+        last_note: Time::ZERO,
         healing: false,
     };
     simulation.live();
@@ -105,6 +109,7 @@ struct Simulation {
     human: Option<String>,
     row: u16,
     began: Time,
+    last_note: Time,
     healing: bool,
 }
 
@@ -117,7 +122,8 @@ impl Simulation {
         while self.world.now < end && self.world.judge.violation.is_none() {
             self.step();
             if self.healing {
-                if self.world.is_whole() {
+                let quiet = self.world.now.since(self.last_note) >= QUIET;
+                if self.world.is_whole() || quiet {
                     break;
                 }
             } else if self.world.now >= trouble {
@@ -197,6 +203,9 @@ impl Simulation {
 
     fn tell(&mut self) {
         let notes = std::mem::take(&mut self.world.notes);
+        if !notes.is_empty() {
+            self.last_note = self.world.now;
+        }
         if self.tracing {
             for note in notes {
                 let _ = writeln!(self.trace, "{} {note}", self.world.now);

@@ -30,7 +30,7 @@ macro_rules! invariants {
 invariants! {
     NeverAlive = "I6.1": "A node is replaced, or its volume given up, only if other members answered, none sees it alive, and all have seen it down for the grace period; a volume that a human gave up by label needs the others alive instead.",
     OneAtATime = "I6.2": "Work that is under way is finished, withdrawn or given back before other work begins, and a replacement keeps naming what was lost.",
-    Declared = "I6.3": "A node joins only if the ring has fewer nodes than members are declared and nobody is at its address; a ring is founded once, by the first member, when no volume can hold one.",
+    Declared = "I6.3": "A node joins only if the ring has fewer nodes than members are declared and nobody is at its address; a ring is founded once, by the first member, when no volume can hold one, and not again if the disk of the first founding is gone.",
     NeverWiped = "I6.4": "Only what an unfinished start left is wiped, and never the disk of a known member; a claim is deleted only if its Node is gone, a human labelled its member, or its member has left.",
     GrantNames = "I6.5": "A permission has a new number and names the pod, claim and disk that the member's gate holds now.",
     GrantSeeds = "I6.6": "The seeds of a start are living members and never the node itself, except for the founder, whose only seed it is.",

@@ -43,6 +43,7 @@ fn work(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
         return;
     };
     let member = &old.member;
+    founding(judge, at, old, next);
     if let Some(new) = &next.work {
         if new.member != *member || new.lost() != old.lost() {
             judge.broken(at, Invariant::OneAtATime, Some(member));
@@ -61,6 +62,23 @@ fn work(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
         .is_some_and(|lost| judge.facts.seen_normal(member, lost));
     if running && !finished && !unchanged {
         judge.broken(at, Invariant::OneAtATime, Some(member));
+    }
+}
+
+/// A founding that may have happened is not begun anew: the disk it was permitted on still waits, and nothing ran on it.
+fn founding(judge: &mut Judge<'_>, at: usize, old: &Work, next: &Ledger) {
+    let Some(grant) = old.grant().filter(|_| old.task == Task::Found) else {
+        return;
+    };
+    let goes_on = next.founded || next.work.as_ref().and_then(Work::grant) == Some(grant);
+    let report = judge.facts.report(&old.member);
+    let untouched = judge.facts.waits(&old.member)
+        && report.is_some_and(|r| {
+            let ran = r.ran && r.found == Found::Unfinished(grant.number);
+            r.disk == grant.disk && !ran
+        });
+    if !goes_on && !untouched {
+        judge.broken(at, Invariant::Declared, Some(&old.member));
     }
 }
 
@@ -92,10 +110,18 @@ fn retired(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
     let lost = before.work.as_ref().and_then(|w| Some((&w.member, w.lost()?)));
     let untouched = |member: &Member, lost: &Known| {
         let facts = judge.facts;
+        let grant = before.work.as_ref().and_then(Work::grant);
+        let runs = facts
+            .report(member)
+            .is_some_and(|r| matches!(r.found, Found::Started(_)));
+        // A later life under the same host id is another disk's, and one of which nobody knows may be.
+        let clear = runs || !facts.seen.spec.engine.keeps_host_id();
+        let same =
+            |generation: u64| clear || grant.is_none_or(|g| generation > 0 && generation <= g.generation);
         let normal = facts.others(member).all(|a| {
             a.nodes
                 .iter()
-                .any(|n| n.host == lost.host && n.state == NodeState::Normal)
+                .any(|n| n.host == lost.host && n.state == NodeState::Normal && same(n.generation))
         });
         let asked = facts.others(member).next().is_some();
         let there = facts.report(member).is_some_and(|r| Some(r.disk) == lost.disk);
@@ -142,7 +168,15 @@ fn names(judge: &mut Judge<'_>, at: usize, before: &Ledger, member: &Member, gra
         pod && claim && disk && judge.facts.waits(member)
     });
     let retired = before.retired.contains(&grant.disk);
-    if !named || retired || grant.number.0 != before.grants.0.saturating_add(1) {
+    // The gate that is meant uses no number twice, also if the ledger has forgotten it.
+    let used = match judge.facts.report(member).map(|r| r.found) {
+        Some(Found::StartedWith(number) | Found::Unfinished(number)) => Some(number),
+        _ => None,
+    };
+    let new = grant.number > before.grants && Some(grant.number) > used;
+    let written = judge.plan.steps.get(at).and_then(crate::ring::Step::ledger);
+    let counted = written.is_some_and(|l| l.grants == grant.number);
+    if !named || retired || !new || !counted {
         judge.broken(at, Invariant::GrantNames, Some(member));
     }
 }

@@ -7,6 +7,7 @@ use super::refusal::Refusal;
 use super::ring::{Ring, Truth};
 use mainstay_core::ring::ids::HostId;
 use mainstay_core::time::Time;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Ring {
@@ -57,34 +58,60 @@ impl Ring {
         }
         let ended = match mode {
             Mode::Normal => Ok(()),
-            Mode::Joining { .. } => self.finish(at, host, None),
+            Mode::Joining { .. } => self.finish(at, host, None, &BTreeSet::new()),
             Mode::Replacing { unheard: true, .. } => Err(Refusal::NoContact),
-            Mode::Replacing { target, .. } => self.finish(at, host, Some(target)),
+            Mode::Replacing { target, without, .. } => self.finish(at, host, Some(target), &without),
+            Mode::Leaving { .. } if !self.away_from(at, None).is_empty() => {
+                // Whoever is to take over its rows is gone: `DECOMMISSION_FAILED`, and it is a member as before.
+                if let Some(process) = self.process_mut(at) {
+                    process.mode = Mode::Normal;
+                }
+                Ok(())
+            }
             Mode::Leaving { .. } => {
                 self.leave(at, host, now);
                 Ok(())
             }
         };
-        if ended.is_err() {
-            self.stop(at, false);
+        match ended {
+            Ok(()) => {}
+            Err(Refusal::StreamFailed) if self.profile == Profile::Cassandra5 => self.hang(at),
+            Err(_) => self.stop(at, false),
         }
     }
 
-    /// The node becomes a member, if everything it needs is there.
-    fn finish(&mut self, at: usize, host: HostId, target: Option<HostId>) -> Result<(), Refusal> {
+    /// A Cassandra whose streams failed does not exit: it stays joining, and it is for others to end it.
+    fn hang(&mut self, at: usize) {
+        let never = Time(u64::MAX);
+        match self.process_mut(at).map(|p| &mut p.mode) {
+            Some(Mode::Joining { until } | Mode::Replacing { until, .. }) => *until = never,
+            Some(Mode::Normal | Mode::Leaving { .. }) | None => {}
+        }
+    }
+
+    /// The members that this place cannot stream from or to now.
+    fn away_from(&self, at: usize, target: Option<HostId>) -> BTreeSet<HostId> {
+        let away = |host: &HostId| {
+            let place = self.alive(*host);
+            Some(*host) != target && place.is_none_or(|p| !self.linked(p, at))
+        };
+        self.truth.keys().copied().filter(away).collect()
+    }
+
+    /// The node becomes a member, if everything it needs is there. Cassandra replaces without those that were away when
+    /// it began, if every range had another source; one that goes while it streams is missed.
+    fn finish(
+        &mut self,
+        at: usize,
+        host: HostId,
+        target: Option<HostId>,
+        without: &BTreeSet<HostId>,
+    ) -> Result<(), Refusal> {
         let raft = self.profile.is_raft();
-        let others: Vec<HostId> = self
-            .truth
-            .keys()
-            .copied()
-            .filter(|h| Some(*h) != target)
-            .collect();
-        let gone = others.iter().any(|h| {
-            let place = self.alive(*h);
-            place.is_none_or(|p| !self.linked(p, at))
-        });
+        let away = self.away_from(at, target);
         let tolerant = self.profile == Profile::Cassandra5 && target.is_some();
-        if (gone && !tolerant) || (raft && !self.has_quorum(at)) {
+        let missed = away.iter().any(|h| !(tolerant && without.contains(h)));
+        if missed || (raft && !self.has_quorum(at)) {
             return Err(Refusal::StreamFailed);
         }
         let Some(place) = self.places.get(at) else {

@@ -2,7 +2,7 @@
 
 use mainstay_core::ring::ids::{Address, HostId, Location};
 use mainstay_core::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a node says of itself in gossip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +72,8 @@ pub enum Mode {
         until: Time,
         /// Nobody will gossip with it, so that it will fail.
         unheard: bool,
+        /// Members that were away when it began: it streams without them.
+        without: BTreeSet<HostId>,
     },
     /// A member.
     Normal,

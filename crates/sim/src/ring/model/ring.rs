@@ -185,23 +185,23 @@ impl Ring {
         if self.profile == Profile::Cassandra5 && hibernating && !from.seeds.contains(&to.address) {
             return;
         }
-        let known = from.view.clone();
-        if let Some(to) = self.process_mut(b) {
-            to.merge(&known, now);
+        let Some(mut to) = self.places.get_mut(b).and_then(|p| p.process.take()) else {
+            return;
+        };
+        if let Some(from) = self.process(a) {
+            to.merge(&from.view, now);
         }
-        self.settle(b);
+        self.settle(&mut to);
+        if let Some(place) = self.places.get_mut(b) {
+            place.process = Some(to);
+        }
     }
 
     /// What a majority agreed on, a member knows. What happened at an address is known by whoever hears the newest.
-    fn settle(&mut self, place: usize) {
-        let truth = self.truth.clone();
-        let left = self.topology.left.clone();
-        let raft = self.profile.is_raft();
+    fn settle(&self, process: &mut Process) {
+        let (truth, left) = (&self.truth, &self.topology.left);
         let keeps = self.profile.keeps_host();
-        let Some(process) = self.process_mut(place) else {
-            return;
-        };
-        if raft {
+        if self.profile.is_raft() {
             process.view.retain(|host, _| !left.contains(host));
             return;
         }

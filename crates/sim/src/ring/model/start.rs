@@ -8,7 +8,7 @@ use super::ring::{Ring, Truth, endpoint};
 use mainstay_core::ring::ids::{Address, HostId};
 use mainstay_core::ring::record::Replaces;
 use mainstay_core::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How a node is started.
@@ -84,10 +84,11 @@ impl Ring {
         local.generation = now.0.max(local.generation + 1);
     }
 
-    /// Rows 2 to 4: a member starts again, whatever the options say.
+    /// Rows 2 to 4: a member starts again, whatever the options say. One that was removed is refused by every ScyllaDB;
+    /// Cassandra lets it take its tokens back.
     fn restart(&mut self, at: usize, options: &Options, now: Time) -> Result<(), Refusal> {
         let left = self.topology.left.clone();
-        let raft = self.profile.is_raft();
+        let remembers = self.profile != Profile::Cassandra5;
         let Some(place) = self.places.get_mut(at) else {
             return Err(Refusal::UnableToGossip);
         };
@@ -95,7 +96,7 @@ impl Ring {
         let Some(local) = place.disk.local.as_mut() else {
             return Err(Refusal::UnableToGossip);
         };
-        if local.left || (raft && left.contains(&local.host)) {
+        if local.left || (remembers && left.contains(&local.host)) {
             return Err(Refusal::AlreadyLeft);
         }
         local.generation = now.0.max(local.generation + 1);
@@ -127,6 +128,13 @@ impl Ring {
             seeds: options.seeds.clone(),
             cluster: local.cluster,
             view,
+        });
+        let (host, address, token) = (local.host, place.address, local.token.unwrap_or(0));
+        self.topology.left.remove(&host);
+        self.truth.entry(host).or_insert(Truth {
+            address,
+            token,
+            place: at,
         });
         Ok(())
     }
@@ -254,6 +262,7 @@ impl Ring {
             target,
             until,
             unheard,
+            without: away(shadow, target, now),
         };
         let token = known.token.unwrap_or(0);
         if same
@@ -378,6 +387,13 @@ fn moving(e: &Endpoint) -> bool {
         e.status,
         Status::Silent | Status::Boot | Status::BootReplace | Status::Leaving
     )
+}
+
+/// The members that everybody calls down: a replacement does not count on them. One that is only out of its own reach
+/// is counted on, and missed.
+fn away(shadow: &Shadow, target: HostId, now: Time) -> BTreeSet<HostId> {
+    let down = |(h, e): &(&HostId, &Endpoint)| **h != target && e.is_owner() && !e.is_up(now);
+    shadow.known.iter().filter(down).map(|(h, _)| *h).collect()
 }
 
 /// Rows 7 and 8.

@@ -255,9 +255,16 @@ impl Simulation {
 
     fn remove_node(&mut self, place: usize) {
         let host = self.world.ring.truth.iter().find(|(_, t)| t.place == place);
-        if let Some(host) = host.map(|(h, _)| *h)
-            && self.world.ring.remove_node(host)
-        {
+        let Some(host) = host.map(|(h, _)| *h) else {
+            return;
+        };
+        let before = self.world.ring.clone();
+        if self.world.ring.remove_node(host) {
+            // Rows that only its disk has are given up by whoever removes it.
+            let after = std::mem::replace(&mut self.world.ring, before);
+            self.world.judge_disk_lost(place);
+            self.world.ring = after;
+            self.world.judge.removed.insert(host);
             self.note(&format!("fault: a human removes the dead node of {place}"));
         }
     }
@@ -303,15 +310,7 @@ impl Simulation {
                 }
             }
             Restore::Wishes => self.world.wishes = mainstay_core::ring::observed::Wishes::default(),
-            Restore::Declare => {
-                self.world.declared = self.world.config.members;
-                for place in 0..self.world.objects.len() {
-                    let gone = self.world.objects.get(place).is_some_and(|o| !o.exists);
-                    if gone && let Some(objects) = self.world.objects.get_mut(place) {
-                        objects.exists = true;
-                    }
-                }
-            }
+            Restore::Declare => self.world.declared = self.world.config.members,
         }
     }
 

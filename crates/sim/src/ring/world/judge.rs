@@ -20,6 +20,10 @@ pub struct Judge {
     pub rows: BTreeSet<u16>,
     /// Rows of which the world took every copy, before anybody could do anything.
     pub excused: BTreeSet<u16>,
+    /// Members that a human removed although their disks were whole.
+    pub removed: BTreeSet<HostId>,
+    /// Those of them that were back before anybody could know. What was written meanwhile is only on the others.
+    pub returned: BTreeSet<HostId>,
     /// Replacements that came to an end.
     pub replaced: u32,
     /// Members so far, in truth.
@@ -55,6 +59,8 @@ impl World {
             }
         }
         let now: BTreeSet<HostId> = self.ring.truth.keys().copied().collect();
+        // A replacement that was under way made it a member again.
+        self.judge.removed.retain(|host| !now.contains(host));
         let gone = self.judge.members.difference(&now).count();
         let new = now.difference(&self.judge.members).count();
         self.judge.replaced += u32::try_from(gone.min(new)).unwrap_or(0);
@@ -91,10 +97,25 @@ impl World {
         };
         let right = self.judge.disks.get(&host).is_none_or(|d| *d == start.stamp.disk);
         let member = self.ring.truth.contains_key(&host);
-        if started && !(right && member) {
+        let back = started && self.judge.removed.remove(&host);
+        let unnoticed = self.is_on_record(place, start.stamp.disk);
+        if back && unnoticed {
+            // A bootstrapped disk starts without asking anyone: that is the contract of the gate, and what saves a ring
+            // that was stopped as a whole. A Cassandra that was removed takes its tokens back. That it was removed is
+            // fenced from the moment that the ledger says so.
+            self.judge.returned.insert(host);
+        } else if started && (back || !(right && member)) {
             self.judge
                 .violate(format!("a disk was started whose place was given away: {host}"));
         }
+    }
+
+    /// The ledger still says that this disk is the member's.
+    fn is_on_record(&self, place: usize, disk: DiskId) -> bool {
+        let member = self.objects.get(place).map(|o| &o.member);
+        let ledger = self.ledger.as_ref().map(|(_, l)| l);
+        let known = member.and_then(|m| ledger?.known.get(m));
+        known.is_some_and(|k| k.disk == Some(disk)) || ledger.is_none()
     }
 
     /// The folder in this place is about to be lost, or taken away. Rows of which no copy is left after it are the
@@ -128,6 +149,7 @@ impl World {
                 .ring
                 .replicas(row)
                 .iter()
+                .filter(|host| !self.judge.returned.contains(host))
                 .map(|host| {
                     let place = self
                         .ring
@@ -137,7 +159,7 @@ impl World {
                     place.is_some_and(|p| p.disk.host() == Some(*host) && p.disk.rows.contains(&row))
                 })
                 .collect();
-            if !holders.contains(&true) {
+            if !holders.is_empty() && !holders.contains(&true) {
                 self.judge.violate(format!("row {row} is lost"));
             } else if self.is_whole() && holders.contains(&false) {
                 self.judge

@@ -1,6 +1,7 @@
 //! Pods and claims come and go; before every start the gate is asked.
 
 use super::{CLUSTER, Claim, Pod, World};
+use crate::ring::model::node::Mode;
 use crate::ring::model::{Disk, Options, Stage};
 use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
 use mainstay_core::ring::ids::{Address, PodUid, VolumeUid};
@@ -24,10 +25,7 @@ impl World {
         };
         let node = objects.claim.is_some_and(|c| c.node_gone.is_none());
         let runs = self.ring.process(place).is_some();
-        let normal = self
-            .ring
-            .process(place)
-            .is_some_and(|p| p.mode == crate::ring::model::node::Mode::Normal);
+        let normal = self.ring.process(place).is_some_and(|p| p.mode == Mode::Normal);
         if let Some(pod) = objects.pod.as_mut() {
             pod.ran |= normal;
             if node && !runs && !pod.terminating && pod.backoff <= self.now {
@@ -189,6 +187,11 @@ impl World {
             stream: self.stream,
         };
         let outcome = self.ring.start(place, &options, self.now);
+        // A founder is a member at once.
+        let normal = self.ring.process(place).is_some_and(|p| p.mode == Mode::Normal);
+        if let Some(pod) = self.objects.get_mut(place).and_then(|o| o.pod.as_mut()) {
+            pod.ran |= normal;
+        }
         self.judge_started(place, start, outcome.is_ok());
         let member = self.objects.get(place).map(|o| o.member.to_string());
         let member = member.unwrap_or_default();

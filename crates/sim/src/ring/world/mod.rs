@@ -251,7 +251,17 @@ impl World {
         self.ring.tick(self.now);
         self.judge_truth();
         for place in 0..self.objects.len() {
+            self.keep_rack(place);
             self.kubelet(place);
+        }
+    }
+
+    /// The racks are as large as declared, also if a turn that began before took a place away.
+    fn keep_rack(&mut self, place: usize) {
+        if let Some(objects) = self.objects.get_mut(place)
+            && place < usize::from(self.declared)
+        {
+            objects.exists = true;
         }
     }
 
@@ -265,19 +275,22 @@ impl World {
         let members = self.ring.truth.len() == declared;
         let alive = self.ring.truth.keys().all(|h| self.ring.alive(*h).is_some());
         let known = ledger.known.len() == declared || alone;
-        let printed = self.objects.iter().filter(|o| o.exists).all(|o| {
-            let wanted = ledger.known.get(&o.member).map(|k| {
-                let by = self.config.profile.engine().replace_by();
-                mainstay_core::ring::record::RecordMap::print(k, by, CLUSTER)
-            });
-            o.record.as_ref().map(|r| &r.map) == wanted.as_ref()
-        });
+        let printed = || {
+            self.objects.iter().filter(|o| o.exists).all(|o| {
+                let wanted = ledger.known.get(&o.member).map(|k| {
+                    let by = self.config.profile.engine().replace_by();
+                    mainstay_core::ring::record::RecordMap::print(k, by, CLUSTER)
+                });
+                o.record.as_ref().map(|r| &r.map) == wanted.as_ref()
+            })
+        };
         let right = ledger
             .known
             .iter()
             .all(|(_, k)| self.ring.alive(k.host).is_some());
         let left = self.objects.iter().filter(|o| o.exists).count() == declared;
-        members && alive && known && printed && right && left && ledger.work.is_none() && self.views_agree()
+        let quiet = members && alive && known && right && left && ledger.work.is_none();
+        quiet && self.views_agree() && printed()
     }
 
     fn views_agree(&self) -> bool {
