@@ -19,6 +19,7 @@
 //! | `gate`, `read_gate`, `prepare` | what the gateways and the init container decide |
 //! | `rolling` | which pod is restarted next when the template changed |
 //! | `marker` | the file that asks for a reset |
+//! | `helper` | what the operator asks of the helper in a database pod |
 //! | `objects` | names of objects, and what gateway and operator tell each other |
 //! | `invariants` | judges any plan without knowing how it was made |
 
@@ -28,6 +29,7 @@ mod decide;
 pub mod document;
 mod failover;
 pub mod gate;
+pub mod helper;
 mod hibernation;
 pub mod ids;
 pub mod invariants;

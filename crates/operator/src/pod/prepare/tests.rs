@@ -54,6 +54,9 @@ impl Disk for Dying {
     fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.lives()?.remove(path)
     }
+    fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
+        self.lives()?.remove_folder(path)
+    }
     fn sync(&mut self, folder: &Path) -> io::Result<()> {
         self.lives()?.sync(folder)
     }
