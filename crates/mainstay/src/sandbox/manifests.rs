@@ -56,6 +56,10 @@ fn cluster(replicas: u8, stand_ins: bool) -> Value {
             // Everything here may be broken on purpose.
             "annotations": { "mainstay.dev/allow-drills": "true" },
         },
-        "spec": { "replicas": replicas, "flags": flags },
+        "spec": {
+            "replicas": replicas, "flags": flags,
+            // And so often that the usual limits would stop a drill.
+            "hardReset": { "quiet": "5s", "perHour": 60 },
+        },
     })
 }
