@@ -31,6 +31,7 @@ mod decisions {
     mod pair_protected;
     mod pair_strict;
     mod paused;
+    mod quarantines;
     mod reads;
     mod render;
     mod resets;

@@ -26,7 +26,7 @@ impl fmt::Debug for PushToken {
 
 impl PushToken {
     /// Does this `Authorization` header carry the token?
-    pub(crate) async fn admits(&self, authorization: Option<&[u8]>) -> bool {
+    pub async fn admits(&self, authorization: Option<&[u8]>) -> bool {
         let Some(shown) = authorization.and_then(|value| value.strip_prefix(b"Bearer ".as_slice())) else {
             return false;
         };

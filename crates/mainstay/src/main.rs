@@ -8,6 +8,7 @@ mod operator;
 mod pod;
 mod sandbox;
 mod show;
+mod wish;
 
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
@@ -34,6 +35,18 @@ enum Command {
     Status(Box<ask::StatusArguments>),
     /// What the operator saw, decided and did in its last turn, by which rule, with the age of the evidence.
     Why(Box<ask::WhyArguments>),
+    /// Ask for the reset of an ASYNC replica that nobody calls diverged; its data is set aside.
+    ///
+    /// A diverged one is reset by itself. MAIN and its partner are never reset this way.
+    Reset(Box<wish::PodArguments>),
+    /// Approve a reset that is not done by itself: of a SYNC replica that is diverged, of one whose data is too old to
+    /// judge, of one that may hold a write that nobody else has.
+    ///
+    /// It is about the process that runs now, and ends with it.
+    Approve(Box<wish::PodArguments>),
+    /// What resets set aside: list it, or delete it for good.
+    #[command(subcommand)]
+    Quarantine(wish::Quarantine),
     /// Break a cluster on purpose while clients write, and report what they noticed and what was lost.
     ///
     /// On the sandbox that runs, or on one of its own, or with --kubeconfig on a cluster whose object allows it.
@@ -79,6 +92,9 @@ fn main() -> ExitCode {
         Command::Sandbox(arguments) => sandbox::command(*arguments),
         Command::Status(arguments) => ask::status(*arguments),
         Command::Why(arguments) => ask::why(*arguments),
+        Command::Reset(arguments) => wish::reset(*arguments),
+        Command::Approve(arguments) => wish::approve(*arguments),
+        Command::Quarantine(command) => wish::quarantine(command),
         Command::Drill(arguments) => drill::command(*arguments),
         Command::Show { brief } => show::command(brief),
         Command::Gateway(arguments) => gateway::command(*arguments),

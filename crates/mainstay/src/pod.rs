@@ -1,18 +1,26 @@
 //! `mainstay pod`: what runs inside a database pod.
 
-use crate::kubernetes::{client, install_tls};
+use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use mainstay_core::memgraph::ids::PodUid;
+use mainstay_core::memgraph::helper::{HELPER_PORT, Me, PreStop, PreStopLimits};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid};
 use mainstay_core::memgraph::objects::ClusterName;
-use operator::pod::{AskError, DataVolume, RealDisk, Task, prepare, record};
+use operator::pod::{Ask, AskError, DataVolume, Helper, RealDisk, Task, prepare, record, until_free};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// How long the API may take to say what is in the record.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same, of a helper whom the operator waits for.
+const HELPER_PATIENCE: Duration = Duration::from_secs(2);
 /// Between two questions while it does not.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -23,6 +31,13 @@ pub(crate) enum Command {
     /// Without a marker on the volume it asks nobody and ends at once. With one it does what the cluster's record
     /// asks for: the data is moved to quarantine/ID on the same volume, or the marker is set aside.
     Prepare(Box<Arguments>),
+    /// The container `helper` beside the database: writes the marker of a hard reset that the record asks for, and
+    /// says what is on the volume.
+    Serve(Box<ServeArguments>),
+    /// Wait until this pod's database may end: a MAIN waits for its successor, for 40 s at most.
+    ///
+    /// For a preStop hook that runs a command. Pods that the operator makes ask their helper instead.
+    PreStop(Box<Arguments>),
 }
 
 /// Which pod, and where its volume is.
@@ -48,43 +63,112 @@ pub(crate) struct Arguments {
     kubeconfig: Option<PathBuf>,
 }
 
+/// The same, and where to listen.
+#[derive(Args)]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    pod: Arguments,
+    /// Where to listen for the operator and the kubelet.
+    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::UNSPECIFIED, HELPER_PORT)))]
+    listen: SocketAddr,
+    /// The file with the token that a request must carry.
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+}
+
 /// Runs to its end.
 pub(crate) fn command(command: Command) -> ExitCode {
     match command {
         Command::Prepare(arguments) => crate::run_to_end("pod prepare", run(*arguments)),
+        Command::Serve(arguments) => {
+            crate::serve_to_end(&mut Builder::new_current_thread(), "pod serve", serve(*arguments))
+        }
+        Command::PreStop(arguments) => crate::run_to_end("pod pre-stop", pre_stop(*arguments)),
+    }
+}
+
+impl Arguments {
+    fn ordinal(&self) -> Result<Ordinal> {
+        let Self { cluster, pod, .. } = self;
+        cluster
+            .ordinal(pod)
+            .with_context(|| format!("`{pod}` is no pod of the cluster `{cluster}`"))
+    }
+
+    /// How the record is read. A client for each question: a token may have been renewed meanwhile.
+    fn ask(&self, patience: Duration) -> Ask {
+        let (namespace, cluster) = (self.namespace.clone(), self.cluster.clone());
+        let kubeconfig = self.kubeconfig.clone();
+        Arc::new(move || {
+            let (namespace, cluster) = (namespace.clone(), cluster.clone());
+            let kubeconfig = kubeconfig.clone();
+            Box::pin(async move {
+                let client = client(kubeconfig.as_deref())
+                    .await
+                    .map_err(|error| AskError::Client(format!("{error:#}")))?;
+                record(client, &namespace, &cluster, patience).await
+            })
+        })
     }
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
-    install_tls();
-    let Arguments {
-        cluster,
-        namespace,
-        pod,
-        pod_uid,
-        data,
-        kubeconfig,
-    } = arguments;
-    let ordinal = cluster
-        .ordinal(&pod)
-        .with_context(|| format!("`{pod}` is no pod of the cluster `{cluster}`"))?;
+    crate::kubernetes::install_tls();
+    let (ordinal, ask) = (arguments.ordinal()?, arguments.ask(PATIENCE));
     let task = Task {
-        pod,
+        pod: arguments.pod,
         ordinal,
-        uid: pod_uid,
+        uid: arguments.pod_uid,
         pause: PAUSE,
     };
     // The first process of a container does not die of SIGTERM by itself.
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut volume = DataVolume::new(data, RealDisk);
-    let ask = async || {
-        let client = client(kubeconfig.as_deref())
-            .await
-            .map_err(|error| AskError::Client(format!("{error:#}")))?;
-        record(client, &namespace, &cluster, PATIENCE).await
-    };
+    let mut volume = DataVolume::new(arguments.data, RealDisk);
     tokio::select! {
-        done = prepare(&mut volume, &task, ask, |line| println!("{line}")) => Ok(done?),
+        done = prepare(&mut volume, &task, async || ask().await, |line| println!("{line}")) => Ok(done?),
         _ = terminate.recv() => anyhow::bail!("told to end before the pod was prepared"),
     }
+}
+
+async fn serve(arguments: ServeArguments) -> Result<()> {
+    let ServeArguments {
+        pod,
+        listen,
+        token_file,
+    } = arguments;
+    let me = Me {
+        ordinal: pod.ordinal()?,
+        uid: pod
+            .pod_uid
+            .context("which pod this is, is not known: set POD_UID")?,
+        cluster: pod.cluster.clone(),
+    };
+    let helper = Helper {
+        me,
+        ask: pod.ask(HELPER_PATIENCE),
+        volume: DataVolume::new(pod.data, RealDisk).into(),
+        token: token_file.map_or(gateway::PushToken::None, gateway::PushToken::File),
+        limits: PreStopLimits::default(),
+        ending: 0.into(),
+    };
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}"))?;
+    let stop = CancellationToken::new();
+    let serving = Arc::new(helper).serve(listener, stop.clone());
+    let told = async {
+        terminate.recv().await;
+        stop.cancel();
+    };
+    tokio::join!(serving, told);
+    Ok(())
+}
+
+async fn pre_stop(arguments: Arguments) -> Result<()> {
+    crate::kubernetes::install_tls();
+    let (ordinal, ask) = (arguments.ordinal()?, arguments.ask(HELPER_PATIENCE));
+    let ended = until_free(ordinal, PreStopLimits::default(), &ask).await;
+    anyhow::ensure!(ended != PreStop::TooLong, "nobody took over in time");
+    Ok(())
 }

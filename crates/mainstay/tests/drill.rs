@@ -85,6 +85,34 @@ fn a_switchover_costs_no_acknowledged_write() {
 }
 
 #[test]
+fn a_replica_that_diverges_under_load_is_reset_by_itself_and_costs_no_write() {
+    let folder = Folder::new("diverge").unwrap();
+    let output = drill(&folder, &["diverge", "--json", "--patience", "300"]).unwrap();
+    let said = lines(&output);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        (&said[0]["fault"], &said[0]["pod"]),
+        (&"diverge".into(), &"memgraph-ha-2".into())
+    );
+    assert!(said[1]["acknowledged"].as_u64() > Some(0), "{said:?}");
+    assert_eq!((&said[1]["lost"], &said[1]["duplicated"]), (&0.into(), &0.into()));
+}
+
+/// T7 on real processes.
+#[test]
+fn an_old_marker_on_a_pod_that_became_main_wipes_nothing() {
+    let folder = Folder::new("stale").unwrap();
+    let output = drill(&folder, &["stale-marker", "--json", "--patience", "300"]).unwrap();
+    let said = lines(&output);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        (&said[0]["fault"], &said[0]["pod"]),
+        (&"stale-marker".into(), &"memgraph-ha-1".into())
+    );
+    assert_eq!((&said[1]["lost"], &said[1]["duplicated"]), (&0.into(), &0.into()));
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_in_a_sentence() {
     let folder = Folder::new("refused").unwrap();
     for (arguments, sentence) in [

@@ -7,7 +7,9 @@ pub mod wishes;
 
 pub use parse::{BadSpec, parse_duration};
 pub use spec::{
-    Credentials, Durability, Failover, FenceTimeout, Gateway, MemgraphCluster, MemgraphClusterSpec, Pause,
-    Storage, WritesWithoutSync,
+    Credentials, Durability, Failover, FenceTimeout, Gateway, HardReset, MemgraphCluster,
+    MemgraphClusterSpec, Pause, Storage, WritesWithoutSync,
 };
-pub use status::{Condition, MemgraphClusterStatus, PodStatus, ProcessSeen, TermStatus};
+pub use status::{
+    Condition, MemgraphClusterStatus, PodStatus, ProcessSeen, QuarantineStatus, ResetStatus, TermStatus,
+};

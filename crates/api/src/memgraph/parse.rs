@@ -85,6 +85,8 @@ impl MemgraphClusterSpec {
             silent_probes: *silent_probes,
             sync_grace: duration("failover.syncGrace", sync_grace)?,
             drain: duration("failover.drain", drain)?,
+            reset_quiet: duration("hardReset.quiet", &self.hard_reset.quiet)?,
+            resets_per_hour: self.hard_reset.per_hour,
             ..core::Spec::default()
         })
     }
@@ -141,6 +143,7 @@ mod tests {
     fn what_is_written_reaches_the_decisions() {
         let text = r#"{"replicas": 2, "durability": "Relaxed", "onPromotion": ["RETURN 1"],
             "failover": {"writesWithoutSync": "Always", "fenceTimeout": "Wait", "silentProbes": 5, "syncGrace": "9s", "drain": "1m"},
+            "hardReset": {"perHour": 7},
             "paused": {"until": "1970-01-01T00:00:02Z"}}"#;
         let spec: MemgraphClusterSpec = serde_json::from_str(text).unwrap();
         let parsed = spec.parse().unwrap();
@@ -152,6 +155,7 @@ mod tests {
             (parsed.sync_grace, parsed.drain),
             (Duration::from_secs(9), Duration::from_mins(1))
         );
+        assert_eq!((parsed.resets_per_hour, spec.hard_reset.keep), (7, 3));
         assert!(parsed.on_promotion);
         assert_eq!(spec.paused_until(), Ok(Some(Time(2_000))));
     }

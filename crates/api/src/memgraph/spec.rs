@@ -76,6 +76,9 @@ pub struct MemgraphClusterSpec {
     /// Whether a commit survives the loss of power.
     #[serde(default)]
     pub durability: Durability,
+    /// What becomes of a replica that diverged.
+    #[serde(default)]
+    pub hard_reset: HardReset,
     /// The gateway that clients connect to.
     #[serde(default)]
     pub gateway: Gateway,
@@ -233,6 +236,42 @@ impl Default for Failover {
             silent_probes: three_probes(),
             sync_grace: five_seconds(),
             drain: ten_seconds(),
+        }
+    }
+}
+
+/// What becomes of a replica that diverged: it is reset by itself, and its data is set aside on its own volume.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HardReset {
+    /// How many copies that were set aside are kept on a volume. Older ones are deleted when the clean replica is ready.
+    #[serde(default = "three_copies")]
+    #[x_kube(validation = Rule::new("self >= 0 && self <= 20").message("spec.hardReset.keep is 0 to 20: each copy takes as much room as the data"))]
+    pub keep: u8,
+    /// How many resets an hour may have, of all pods together.
+    #[serde(default = "three_probes")]
+    #[x_kube(validation = Rule::new("self >= 0 && self <= 60").message("spec.hardReset.perHour is 0 to 60; with 0 nobody is reset by itself"))]
+    pub per_hour: u32,
+    /// How long after a new term no ASYNC replica is reset: it may hold a write that the failover lost.
+    #[serde(default = "two_minutes")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('0s') && duration(self) <= duration('24h')").message("spec.hardReset.quiet is a duration of 0s to 24h, such as 2m"))]
+    pub quiet: String,
+}
+
+fn two_minutes() -> String {
+    "2m".to_owned()
+}
+
+const fn three_copies() -> u8 {
+    3
+}
+
+impl Default for HardReset {
+    fn default() -> Self {
+        Self {
+            keep: three_copies(),
+            per_hour: three_probes(),
+            quiet: two_minutes(),
         }
     }
 }

@@ -38,6 +38,12 @@ pub struct MemgraphClusterStatus {
     pub pods: Vec<PodStatus>,
     /// The last ten terms.
     pub history: Vec<TermStatus>,
+    /// The last resets that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resets: Vec<ResetStatus>,
+    /// Data that was set aside by resets, as the pods' helpers last said.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quarantines: Vec<QuarantineStatus>,
     /// Which database process runs in which container: what an operator that starts must know at once.
     pub processes: Vec<ProcessSeen>,
     /// A copy of the record, in case its ConfigMap is lost.
@@ -98,6 +104,30 @@ pub struct TermStatus {
     /// Until the record served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_ms: Option<u64>,
+}
+
+/// One reset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResetStatus {
+    /// Which request.
+    pub id: u64,
+    /// Of which pod.
+    pub pod: String,
+    /// When it was asked for.
+    pub at: String,
+}
+
+/// Data that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuarantineStatus {
+    /// On the volume of this pod.
+    pub pod: String,
+    /// By which request; its folder is `quarantine/ID`.
+    pub id: u64,
+    /// How large it is.
+    pub bytes: u64,
 }
 
 /// A database process and the container it runs in.

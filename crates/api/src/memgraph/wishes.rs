@@ -1,7 +1,7 @@
 //! What people ask for once, as annotations: a request is not part of the desired state.
 
 use super::parse::moment;
-use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::ids::{Ordinal, ResetId};
 use mainstay_core::memgraph::observed::Approval;
 use mainstay_core::memgraph::record::Override;
 use std::collections::BTreeMap;
@@ -12,6 +12,10 @@ pub const SWITCHOVER: &str = "mainstay.dev/switchover-to";
 pub const OVERRIDE: &str = "mainstay.dev/override-main";
 /// `2 3f2a…`: the reset of the process in this container of pod 2 is approved.
 pub const APPROVE: &str = "mainstay.dev/approve-reset";
+/// `2 3f2a…`: reset the process in this container of pod 2, although nobody calls it diverged.
+pub const RESET: &str = "mainstay.dev/reset";
+/// `2 17`: delete what request 17 set aside on the volume of pod 2.
+pub const PURGE: &str = "mainstay.dev/purge-quarantine";
 
 /// What the annotations ask for. One that cannot be read asks for nothing, and is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +26,10 @@ pub struct Asked {
     pub override_main: Option<Override>,
     /// Reset this one.
     pub approve_reset: Option<Approval>,
+    /// Reset this one although nobody calls it diverged.
+    pub reset: Option<Approval>,
+    /// Delete what was set aside on this volume by this request.
+    pub purge: Option<(Ordinal, ResetId)>,
     /// Annotations that mean nothing.
     pub unread: Vec<&'static str>,
 }
@@ -41,6 +49,14 @@ impl Asked {
         if let Some(text) = annotations.get(APPROVE) {
             asked.approve_reset = approval(text);
             asked.note(APPROVE, asked.approve_reset.is_some());
+        }
+        if let Some(text) = annotations.get(RESET) {
+            asked.reset = approval(text);
+            asked.note(RESET, asked.reset.is_some());
+        }
+        if let Some(text) = annotations.get(PURGE) {
+            asked.purge = quarantine(text);
+            asked.note(PURGE, asked.purge.is_some());
         }
         asked
     }
@@ -69,6 +85,11 @@ fn approval(text: &str) -> Option<Approval> {
     })
 }
 
+fn quarantine(text: &str) -> Option<(Ordinal, ResetId)> {
+    let (pod, id) = text.trim().split_once(' ')?;
+    Some((Ordinal(pod.parse().ok()?), ResetId(id.trim().parse().ok()?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,11 +116,15 @@ mod tests {
             (approved.pod, approved.process.to_string().as_str()),
             (Ordinal(2), process)
         );
+        assert_eq!(read(RESET, &format!("2 {process}")).reset, Some(approved));
+        assert_eq!(read(PURGE, "2 17").purge, Some((Ordinal(2), ResetId(17))));
         for (name, bad) in [
             (SWITCHOVER, "2"),
             (OVERRIDE, "1"),
             (OVERRIDE, "7 until 1970-01-01T00:00:01Z"),
             (APPROVE, "2 x"),
+            (RESET, "2"),
+            (PURGE, "all"),
         ] {
             assert_eq!(read(name, bad).unread, [name], "{bad}");
         }

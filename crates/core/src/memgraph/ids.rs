@@ -238,6 +238,31 @@ impl<'de> Deserialize<'de> for RegistrationName {
     }
 }
 
+/// A set of pods. Small and `Copy`: it travels with every observation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Pods(u64);
+
+impl Pods {
+    /// All that there can be.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// Is this one of them?
+    pub fn contains(self, pod: Ordinal) -> bool {
+        self.0 & bit(pod) != 0
+    }
+}
+
+/// Ordinals end at nine (`spec.replicas`); one beyond the set is never in it.
+fn bit(Ordinal(pod): Ordinal) -> u64 {
+    1_u64.checked_shl(u32::from(pod)).unwrap_or_default()
+}
+
+impl FromIterator<Ordinal> for Pods {
+    fn from_iter<I: IntoIterator<Item = Ordinal>>(pods: I) -> Self {
+        Self(pods.into_iter().fold(0, |set, pod| set | bit(pod)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,8 +79,9 @@ impl MarkerFile {
     }
 }
 
-/// Which request a marker carries, and for whom it is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which request a marker carries, and for whom it is meant. Also what the operator asks a pod's helper for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Meant {
     /// Which request.
     pub id: ResetId,

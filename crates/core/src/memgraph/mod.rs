@@ -20,6 +20,8 @@
 //! | `gate`, `read_gate`, `prepare` | what the gateways and the init container decide |
 //! | `rolling` | which pod is restarted next when the template changed |
 //! | `marker` | the file that asks for a reset |
+//! | `quarantine` | which data that was set aside is deleted |
+//! | `helper` | what the operator asks of the helper in a database pod |
 //! | `objects` | names of objects, and what gateway and operator tell each other |
 //! | `invariants` | judges any plan without knowing how it was made |
 
@@ -30,6 +32,7 @@ mod decide;
 pub mod document;
 mod failover;
 pub mod gate;
+pub mod helper;
 mod hibernation;
 pub mod ids;
 pub mod invariants;
@@ -40,6 +43,7 @@ mod overriding;
 mod pair;
 pub mod plan;
 pub mod prepare;
+pub mod quarantine;
 pub mod read_gate;
 pub mod reason;
 pub mod record;

@@ -4,7 +4,8 @@
 //! record is history, not evidence: it may be about a world the record has already left behind.
 
 use super::ids::{
-    DatabaseId, GatewayId, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, Revision, Term, VolumeId,
+    DatabaseId, GatewayId, Ordinal, PodUid, Pods, ProcessId, ProofId, RegistrationName, Revision, Term,
+    VolumeId,
 };
 use super::record::Override;
 use super::spec::Spec;
@@ -216,6 +217,8 @@ pub struct Wishes {
     pub override_main: Option<Override>,
     /// Approve a reset, even if policy protects the pod.
     pub approve_reset: Option<Approval>,
+    /// Reset this one although nobody calls it diverged. Only a pod outside the pair is.
+    pub reset: Option<Approval>,
     /// Sleep.
     pub hibernated: bool,
     /// Change nothing until then.
@@ -229,8 +232,8 @@ pub struct Memory {
     pub status_term: Option<Term>,
     /// Resets begun in the last hour.
     pub resets_last_hour: u32,
-    /// The data volumes have room for a quarantined copy.
-    pub disk_has_room: bool,
+    /// Pods whose volume has no room for a second copy beside the one that would be set aside.
+    pub crowded: Pods,
 }
 
 /// Everything a turn knows besides the record.

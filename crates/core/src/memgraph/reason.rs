@@ -120,6 +120,8 @@ whys! {
     CandidateTooSilent { pod: Ordinal } => "{pod}, the candidate of this term, has been silent for too long, and the recorded MAIN is there: it gets the office again",
     // Divergence
     ResetReplica { pod: Ordinal } => "{pod} is diverged and is reset; its data is kept in quarantine",
+    ResetWanted { pod: Ordinal } => "a human asked for the reset of {pod}; its data is kept in quarantine",
+    ResetUnheeded { pod: Ordinal } => "a human asked for the reset of {pod}, and it is not done: {pod} is MAIN or its partner and not diverged; move MAIN first, or remove the annotation `mainstay.dev/reset`",
     ResetPending { pod: Ordinal } => "the reset of {pod} is under way",
     ResetOver { pod: Ordinal } => "{pod} came back clean",
     ResetGivenUp { pod: Ordinal } => "the reset of {pod} did not end in time and is given up; it is asked for again if {pod} is still diverged",
@@ -128,9 +130,9 @@ whys! {
     AskOthersFirst { pod: Ordinal } => "{pod} is called diverged; it is believed when MAIN accepts another replica, so those are asked first",
     EverybodyAccused { main: Ordinal } => "{main} calls every replica diverged: a restart did not help, and a snapshot may keep a wrong history; nobody is reset, `mainstay approve` resets one",
     TooOldToJudge { pod: Ordinal } => "{pod} is called diverged, but its data is older than what the history of MAIN can judge: it may only be behind; not reset, `mainstay approve` resets it",
-    TooManyResets { pod: Ordinal } => "{pod} is diverged, but this hour has had its share of resets",
-    NoRoom { pod: Ordinal } => "{pod} is diverged, but its volume has no room for the quarantine",
-    OtherReset { pod: Ordinal } => "{pod} is diverged, but another reset is under way",
+    TooManyResets { pod: Ordinal } => "{pod} is not reset: this hour has had its share of resets (spec.hardReset.perHour)",
+    NoRoom { pod: Ordinal } => "{pod} is not reset: its volume has no room for a second copy; `mainstay quarantine purge` makes some",
+    OtherReset { pod: Ordinal } => "{pod} is not reset yet: another reset is under way",
     MayHoldLostWrite { pod: Ordinal } => "{pod} is diverged in a young term: it may hold a write that nobody else has; not reset yet",
     NeedsApproval { pod: Ordinal } => "SYNC replica {pod} diverged - MANUAL INTERVENTION REQUIRED: `mainstay approve` resets it",
     ReplicaAhead { pod: Ordinal } => "{pod} has more than MAIN: MAIN lost its tail, writes are closed",
@@ -158,6 +160,35 @@ whys! {
     // ASYNC
     ExtraMain { pod: Ordinal } => "{pod} is outside the pair and answers as MAIN: it is demoted",
     NotWanted { pod: Ordinal } => "{pod} is not part of the cluster any more: its registration is dropped",
+}
+
+impl Why {
+    /// The pod whose reset this refuses or puts off: a human may want to know.
+    pub fn refused_reset(&self) -> Option<Ordinal> {
+        match self {
+            Self::AskOthersFirst { pod }
+            | Self::TooOldToJudge { pod }
+            | Self::TooManyResets { pod }
+            | Self::NoRoom { pod }
+            | Self::OtherReset { pod }
+            | Self::MayHoldLostWrite { pod }
+            | Self::NeedsApproval { pod }
+            | Self::ResetUnheeded { pod }
+            | Self::EverybodyAccused { main: pod }
+            | Self::MainSuspect { main: pod } => Some(*pod),
+            _ => None,
+        }
+    }
+
+    /// The pod that this calls diverged.
+    pub fn diverged(&self) -> Option<Ordinal> {
+        match self {
+            Self::ResetReplica { pod } | Self::ResetPending { pod } => Some(*pod),
+            // The pod that is accused is not named, and the one that is named is MAIN.
+            Self::EverybodyAccused { .. } | Self::MainSuspect { .. } | Self::ResetUnheeded { .. } => None,
+            other => other.refused_reset(),
+        }
+    }
 }
 
 /// Why a plan is what it is.

@@ -18,7 +18,8 @@ const DIVERGED: u8 = 3;
 /// What to do about this pod if it is diverged; `None` if it is not.
 pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answer) -> Option<Plan> {
     let accused = is_accused(view, main, pod);
-    if !accused && !has_foreign_data(main, answer) {
+    let wished = !accused && !has_foreign_data(main, answer);
+    if wished && !view.wished_away(pod) {
         return None;
     }
     if accused && view.rules().on(Rule::R26) {
@@ -48,7 +49,12 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
         since: view.now,
     };
     let next = forget_gone(view, view.record.resetting(reset));
-    let reason = Reason::new(Rule::Reset, Why::ResetReplica { pod }).on(view.said(pod));
+    let why = if wished {
+        Why::ResetWanted { pod }
+    } else {
+        Why::ResetReplica { pod }
+    };
+    let reason = Reason::new(Rule::Reset, why).on(view.said(pod));
     let plan = Plan::because(reason).then(Step::WriteRecord(Box::new(next)));
     Some(carry_out(view, &reset, plan))
 }
@@ -184,7 +190,8 @@ fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
         let reason = Reason::new(Rule::R14, Why::NeedsApproval { pod });
         return Some(Plan::because(reason).then(Step::WriteRecord(Box::new(next))));
     }
-    if protected || (!view.rules().on(Rule::R14) && pod.is_authority() && !approved) {
+    let follower = follows(view, main, pod) && !approved;
+    if protected || follower || (!view.rules().on(Rule::R14) && pod.is_authority() && !approved) {
         return refuse(Rule::R14, Why::NeedsApproval { pod });
     }
     if view.record.reset.is_some() {
@@ -193,7 +200,7 @@ fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
     if view.seen.memory.resets_last_hour >= view.spec().resets_per_hour {
         return refuse(Rule::Reset, Why::TooManyResets { pod });
     }
-    if !view.seen.memory.disk_has_room {
+    if view.seen.memory.crowded.contains(pod) {
         return refuse(Rule::Reset, Why::NoRoom { pod });
     }
     let young = view.now.since(view.record.since) < view.spec().reset_quiet;
@@ -201,6 +208,23 @@ fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
         return refuse(Rule::R20, Why::MayHoldLostWrite { pod });
     }
     None
+}
+
+/// Has this pod of the pair followed this very MAIN in this term? Then it is no ex-MAIN that rejoins: it may have
+/// protected MAIN until it was taken for stuck a moment ago, and what it has that MAIN has not needs a human's eye (R14).
+fn follows(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
+    let mark = view.answer(pod).and_then(|a| a.data).and_then(|d| d.mark);
+    pod.is_authority() && is_accused(view, main, pod) && mark.is_some_and(|m| m.term == main.term)
+}
+
+/// Why the reset that a human asked for is not done, if that will not change by itself.
+pub(super) fn unheeded(view: &View<'_>, main: &Main) -> Option<Reason> {
+    let wish = view.seen.wishes.reset?;
+    let pod = wish.pod;
+    let answer = view.answer(pod).filter(|a| a.process == wish.process)?;
+    let wrong = is_accused(view, main, pod) || has_foreign_data(main, answer);
+    let part = pod == main.pod || pod.is_authority() && !wrong;
+    part.then(|| Reason::new(Rule::Reset, Why::ResetUnheeded { pod }))
 }
 
 /// A reset that is in the record: carry it out, see its end, or drop it when it belongs to another term.

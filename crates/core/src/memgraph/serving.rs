@@ -32,10 +32,10 @@ pub(super) fn turn(view: &View<'_>) -> Plan {
     } else {
         in_order(view, main, answer)
     };
-    match switchover::refusal(view, main) {
-        Some(reason) => plan.also(reason),
-        None => plan,
-    }
+    [switchover::refusal(view, main), reset::unheeded(view, main)]
+        .into_iter()
+        .flatten()
+        .fold(plan, Plan::also)
 }
 
 /// What people asked for, then the pair, then everybody else.

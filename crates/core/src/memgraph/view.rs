@@ -166,8 +166,16 @@ impl<'a> View<'a> {
     /// Did a human approve the reset of this pod, as it runs now?
     pub fn approved(&self, pod: Ordinal) -> bool {
         let process = self.answer(pod).map(|a| a.process);
-        let wish = self.seen.wishes.approve_reset;
-        wish.is_some_and(|a| a.pod == pod && Some(a.process) == process)
+        let wishes = [self.seen.wishes.approve_reset, self.seen.wishes.reset];
+        let mut wishes = wishes.into_iter().flatten();
+        wishes.any(|a| a.pod == pod && Some(a.process) == process)
+    }
+
+    /// Did a human ask for the reset of this pod, as it runs now? Of the pair nobody is reset who is not diverged.
+    pub fn wished_away(&self, pod: Ordinal) -> bool {
+        let process = self.answer(pod).map(|a| a.process);
+        let wish = self.seen.wishes.reset;
+        wish.is_some_and(|a| a.pod == pod && Some(a.process) == process) && !pod.is_authority()
     }
 
     /// Is this process loose (R34)?

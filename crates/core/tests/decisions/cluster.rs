@@ -4,8 +4,8 @@
 //! a new one `eN`; its uid is `fN`; the database is `db`.
 
 use mainstay_core::memgraph::ids::{
-    DatabaseId, GatewayId, Gen, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, ResetId, Revision,
-    Term, VolumeId,
+    DatabaseId, GatewayId, Gen, Ordinal, PodUid, Pods, ProcessId, ProofId, RegistrationName, ResetId,
+    Revision, Term, VolumeId,
 };
 use mainstay_core::memgraph::observed::{
     Answer, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal, Registration,
@@ -92,7 +92,7 @@ pub(crate) fn cluster_of(main: u8) -> Situation {
         memory: Memory {
             status_term: Some(TERM),
             resets_last_hour: 0,
-            disk_has_room: true,
+            crowded: Pods::default(),
         },
     };
     let record = serving_record(main, sync);
@@ -245,6 +245,10 @@ impl Situation {
 
     pub(crate) fn policy(self, policy: WritesWithoutSync) -> Self {
         self.spec(|s| s.writes_without_sync = policy)
+    }
+
+    pub(crate) fn wishing(self, change: impl FnOnce(&mut Wishes)) -> Self {
+        self.with(|s| change(&mut s.seen.wishes))
     }
 
     pub(crate) fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {

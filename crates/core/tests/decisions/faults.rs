@@ -53,7 +53,8 @@ fn a_reset_whose_process_restarted_before_the_marker_was_written_is_asked_for_ag
         .unregistered(1)
         .resetting(1)
         .restarted(1)
-        .accused(1, 3);
+        .accused(1, 3)
+        .mark(1, Some(2));
     let again = |s: &Step| {
         s.record()
             .is_some_and(|r| r.reset.is_none_or(|r| r.process != process(1)))
@@ -364,6 +365,7 @@ fn a_replica_that_main_cannot_reach_is_not_waited_for_to_confirm_a_divergence() 
             .unprotected()
             .unregistered(1)
             .accused(1, 3)
+            .mark(1, Some(2))
             .listed(2, |r| {
                 r.status = Status::Invalid;
                 r.since = ago(ms);

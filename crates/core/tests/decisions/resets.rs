@@ -2,15 +2,19 @@
 
 use super::cluster::{Situation, ago, cluster, process, second};
 use super::render::assert_table;
-use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, ProcessId};
-use mainstay_core::memgraph::observed::{Refusal, Status};
+use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, Pods, ProcessId};
+use mainstay_core::memgraph::observed::{Approval, Refusal, Status};
 use mainstay_core::memgraph::record::{Reset, Sync, Writes};
 use mainstay_core::memgraph::spec::WritesWithoutSync;
 use std::time::Duration;
 
 /// An ex-MAIN, pod-1, that MAIN refused as diverged.
 fn ex_main() -> Situation {
-    cluster().unprotected().unregistered(1).accused(1, 3)
+    cluster()
+        .unprotected()
+        .unregistered(1)
+        .accused(1, 3)
+        .mark(1, Some(2))
 }
 
 /// An ASYNC pod that MAIN refused as diverged.
@@ -41,7 +45,10 @@ fn who_is_diverged() {
             ),
             (
                 "shown as diverged, joining",
-                cluster().joining().listed(1, |r| r.status = Status::Diverged)
+                cluster()
+                    .joining()
+                    .listed(1, |r| r.status = Status::Diverged)
+                    .mark(1, Some(2))
             ),
             (
                 "another database",
@@ -100,6 +107,7 @@ fn who_is_wrong() {
                 cluster()
                     .joining()
                     .listed(1, |r| r.status = Status::Diverged)
+                    .mark(1, Some(2))
                     .silent(2, 3)
             ),
             (
@@ -220,7 +228,11 @@ fn what_stands_in_the_way_of_a_reset() {
             ),
             (
                 "no room for the quarantine",
-                async_pod().memory(|m| m.disk_has_room = false)
+                async_pod().memory(|m| m.crowded = Pods::from_iter([Ordinal(2)]))
+            ),
+            (
+                "another pod has no room: no matter",
+                async_pod().memory(|m| m.crowded = Pods::from_iter([Ordinal(1)]))
             ),
             ("an ASYNC pod in a young term", young(119_999)),
             ("an ASYNC pod, the quiet time is over", young(120_000)),
@@ -248,6 +260,14 @@ fn what_stands_in_the_way_of_a_reset() {
                 "a loose process that ended is forgotten",
                 async_pod().loose(1, second(1))
             ),
+            (
+                "it followed this MAIN in this term, so it may have protected it",
+                ex_main().mark(1, Some(3))
+            ),
+            (
+                "it followed this MAIN in this term, approved",
+                ex_main().mark(1, Some(3)).approves(1)
+            ),
             ("it is the protected pod", protected()),
             (
                 "it is the protected pod, approved: protection is taken back first",
@@ -261,6 +281,39 @@ fn what_stands_in_the_way_of_a_reset() {
                 "it is the protected pod, approved, and a loose process that ended is forgotten",
                 approved(protected()).loose(1, second(1)),
             ),
+        ]
+    );
+}
+
+#[test]
+fn a_human_asks_for_a_reset() {
+    let wished = |pod: u8, process| {
+        cluster().wishing(|w| {
+            w.reset = Some(Approval {
+                pod: Ordinal(pod),
+                process,
+            });
+        })
+    };
+    assert_table!(
+        "resets__a_human_asks_for_a_reset",
+        [
+            ("of an ASYNC pod that is well", wished(2, process(2))),
+            ("of a process that is gone", wished(2, second(2))),
+            (
+                "in a young term: a human looked",
+                wished(2, process(2)).record(|r| r.since = ago(0))
+            ),
+            (
+                "and its volume has no room",
+                wished(2, process(2)).memory(|m| m.crowded = Pods::ALL)
+            ),
+            (
+                "and the hour had its share",
+                wished(2, process(2)).memory(|m| m.resets_last_hour = 3)
+            ),
+            ("of MAIN", wished(0, process(0))),
+            ("of the protected pod that is well", wished(1, process(1))),
         ]
     );
 }

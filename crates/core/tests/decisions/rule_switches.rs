@@ -72,7 +72,11 @@ fn situations() -> Vec<(Rule, &'static str, Situation)> {
         (
             Rule::R14,
             "an ex-MAIN is diverged",
-            cluster().unprotected().unregistered(1).accused(1, 3),
+            cluster()
+                .unprotected()
+                .unregistered(1)
+                .accused(1, 3)
+                .mark(1, Some(2)),
         ),
         (
             Rule::R15,
@@ -161,6 +165,7 @@ fn situations() -> Vec<(Rule, &'static str, Situation)> {
                 .unregistered(1)
                 .unregistered(2)
                 .accused(1, 3)
+                .mark(1, Some(2))
                 .accused(2, 3),
         ),
         (
@@ -250,6 +255,7 @@ fn restarted_ex_main() -> Situation {
         .unregistered(1)
         .restarted(1)
         .accused(1, 3)
+        .mark(1, Some(2))
         .in_epoch(second(1))
 }
 

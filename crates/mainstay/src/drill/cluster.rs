@@ -1,13 +1,14 @@
 //! What a drill reads of a cluster, and the little that it changes, over the Kubernetes API.
 
 use api::MemgraphCluster;
-use api::memgraph::{MemgraphClusterStatus, TermStatus, wishes};
+use api::memgraph::{MemgraphClusterStatus, QuarantineStatus, ResetStatus, TermStatus, wishes};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use operator::install::LEASE;
 use serde_json::json;
+use std::net::IpAddr;
 use thiserror::Error;
 
 /// The annotation by which an owner allows drills.
@@ -53,6 +54,8 @@ pub(crate) struct Look {
     pub(crate) reasons: Vec<String>,
     pub(crate) history: Vec<TermStatus>,
     pub(crate) record: Option<String>,
+    pub(crate) resets: Vec<ResetStatus>,
+    pub(crate) quarantines: Vec<QuarantineStatus>,
     pub(crate) replicas: u8,
     pub(crate) allowed: bool,
 }
@@ -61,6 +64,27 @@ impl Look {
     /// A MAIN serves, and nothing that it acknowledges is lost with it.
     pub(crate) fn is_well(&self) -> bool {
         self.ready && self.protected
+    }
+
+    /// The resets of a pod that are known.
+    pub(crate) fn resets_of(&self, pod: &str) -> impl Iterator<Item = &ResetStatus> {
+        let pod = pod.to_owned();
+        self.resets.iter().filter(move |reset| reset.pod == pod)
+    }
+
+    /// Its last reset came to its end: the data is set aside, and the record asks for nothing any more, which it does
+    /// until the clean replica is `ready`.
+    pub(crate) fn is_reset(&self, pod: &str) -> bool {
+        let asked = self.record.as_deref().is_none_or(|record| {
+            let record: Result<serde_json::Value, _> = serde_json::from_str(record);
+            record.is_ok_and(|record| record.get("reset").is_some_and(|reset| !reset.is_null()))
+        });
+        let last = self.resets_of(pod).last();
+        let aside = last.is_some_and(|reset| {
+            let mut all = self.quarantines.iter();
+            all.any(|set_aside| set_aside.pod == pod && set_aside.id == reset.id)
+        });
+        aside && !asked
     }
 
     fn of(object: MemgraphCluster) -> Self {
@@ -82,6 +106,8 @@ impl Look {
             reasons,
             history,
             record,
+            resets,
+            quarantines,
             ..
         } = status;
         Self {
@@ -93,6 +119,8 @@ impl Look {
             reasons,
             history,
             record,
+            resets,
+            quarantines,
             replicas,
             allowed,
         }
@@ -156,6 +184,26 @@ impl Cluster {
         Ok(found
             .map_err(failed(format!("read the pod {pod}")))?
             .and_then(|pod| pod.uid()))
+    }
+
+    /// Where a pod is reached.
+    pub(crate) async fn ip(&self, pod: &str) -> Result<Option<IpAddr>, ClusterError> {
+        let found = self.pods().get_opt(pod).await;
+        let found = found.map_err(failed(format!("read the pod {pod}")))?;
+        let ip = found.and_then(|pod| pod.status?.pod_ip);
+        Ok(ip.and_then(|ip| ip.parse().ok()))
+    }
+
+    /// The folder behind a claim.
+    pub(crate) async fn volume(&self, claim: &str) -> Result<String, ClusterError> {
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &self.namespace);
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        let what = || failed(format!("read the volume of {claim}"));
+        let found = claims.get(claim).await.map_err(what())?;
+        let name = found.spec.and_then(|spec| spec.volume_name).unwrap_or_default();
+        let volume = volumes.get(&name).await.map_err(what())?;
+        let path = volume.spec.and_then(|spec| spec.host_path).map(|host| host.path);
+        Ok(path.unwrap_or_default())
     }
 
     /// Deletes a pod, with the grace that it asks for or with none.

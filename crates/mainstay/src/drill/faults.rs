@@ -1,6 +1,7 @@
 //! What each drill breaks, how one sees that it broke, and how it is undone.
 
 use super::cluster::{Cluster, ClusterError, Grace, Look};
+use super::reset::{ResetDrillError, diverge, marker_is_stale, stale_marker};
 use crate::sandbox::control::{ControlError, Request, ask};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -27,6 +28,10 @@ pub(crate) enum Drill {
     RestartAll,
     /// MAIN is moved on request.
     Switchover,
+    /// An ASYNC replica takes a write of its own.
+    Diverge,
+    /// A replica that an old marker lies on becomes MAIN, and its pod is made anew.
+    StaleMarker,
 }
 
 /// Is MAIN only declared dead?
@@ -68,6 +73,10 @@ pub(crate) enum Fault {
     DeleteAll { pods: Vec<String> },
     /// MAIN is to be this one.
     Switchover { to: u8 },
+    /// This replica has a write that nobody else has.
+    Diverge { pod: String },
+    /// An old marker is on its volume; it becomes MAIN and is made anew.
+    StaleMarker { pod: String },
 }
 
 /// How one sees that a fault had its effect.
@@ -85,6 +94,10 @@ pub(crate) enum Effect {
     Main(String),
     /// Somebody else than this one serves.
     Successor(String),
+    /// This pod is another one, is `ready`, and there are more resets of it than so many.
+    Reset(String, Option<String>, usize),
+    /// This pod is another one, and its marker had no effect.
+    Stale(String, Option<String>),
 }
 
 /// A false suspicion that the operator does not share within this time is one that it rightly ignored.
@@ -104,6 +117,9 @@ pub(crate) enum FaultError {
         "this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-sync, kill-operator, restart-all, switchover"
     )]
     NeedsSandbox,
+    /// A reset could not be brought about.
+    #[error(transparent)]
+    Reset(#[from] ResetDrillError),
     /// The status does not name the pod to break.
     #[error("the cluster's status names no {0}")]
     Nobody(&'static str),
@@ -134,8 +150,16 @@ enum Undo {
 impl Drill {
     /// Can the Kubernetes API alone do it?
     pub(crate) fn needs_sandbox(self) -> bool {
-        matches!(self, Self::HangMain | Self::PartitionMain)
+        matches!(
+            self,
+            Self::HangMain | Self::PartitionMain | Self::Diverge | Self::StaleMarker
+        )
     }
+}
+
+fn ordinal(pod: &str) -> Result<u8, FaultError> {
+    let number = pod.rsplit('-').next().and_then(|number| number.parse().ok());
+    number.ok_or(FaultError::Nobody("number of that pod"))
 }
 
 impl Fault {
@@ -189,12 +213,17 @@ impl Injector {
                 pods: self.cluster.databases(look.replicas),
             },
             Drill::Switchover => Fault::Switchover {
-                to: sync()?
-                    .rsplit('-')
-                    .next()
-                    .and_then(|ordinal| ordinal.parse().ok())
-                    .ok_or(FaultError::Nobody("SYNC replica"))?,
+                to: ordinal(&sync()?)?,
             },
+            Drill::Diverge => Fault::Diverge {
+                pod: self
+                    .cluster
+                    .databases(look.replicas)
+                    .into_iter()
+                    .nth(2)
+                    .ok_or(FaultError::Nobody("ASYNC replica"))?,
+            },
+            Drill::StaleMarker => Fault::StaleMarker { pod: sync()? },
         })
     }
 
@@ -228,6 +257,12 @@ impl Injector {
                 Effect::Pods(uids, look.term)
             }
             Fault::Switchover { to } => Effect::Main(format!("{}-{to}", self.cluster.name)),
+            Fault::Diverge { pod } => Effect::Reset(
+                pod.clone(),
+                self.cluster.uid(pod).await?,
+                look.resets_of(pod).count(),
+            ),
+            Fault::StaleMarker { pod } => Effect::Stale(pod.clone(), self.cluster.uid(pod).await?),
         })
     }
 
@@ -251,6 +286,15 @@ impl Injector {
             }
             Effect::Main(pod) => now.main.as_ref() == Some(pod),
             Effect::Successor(pod) => now.ready && now.main.as_ref().is_some_and(|main| main != pod),
+            Effect::Reset(pod, before, resets) => {
+                now.resets_of(pod).count() > *resets
+                    && now.is_reset(pod)
+                    && self.cluster.uid(pod).await? != *before
+            }
+            Effect::Stale(pod, before) => {
+                let uid = self.cluster.uid(pod).await?;
+                uid.is_some() && uid != *before && marker_is_stale(&self.cluster, pod).await?
+            }
         })
     }
 
@@ -288,6 +332,11 @@ impl Injector {
                     self.ask(Request::Deafen { pod }).await?;
                 }
                 self.part(pod, from).await
+            }
+            Fault::Diverge { pod } => diverge(&self.cluster, pod).await,
+            Fault::StaleMarker { pod } => {
+                self.later(Undo::Wish);
+                stale_marker(&self.cluster, pod, ordinal(pod)?).await
             }
             Fault::Switchover { to } => {
                 self.later(Undo::Wish);

@@ -7,6 +7,7 @@ mod ledger;
 mod phases;
 mod place;
 mod report;
+mod reset;
 mod round;
 mod writer;
 

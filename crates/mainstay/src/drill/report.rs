@@ -171,6 +171,8 @@ fn name(fault: &Fault) -> String {
         Fault::KillOperator { .. } => "kill the leader".to_owned(),
         Fault::DeleteAll { pods } => format!("delete all {}", pods.len()),
         Fault::Switchover { to } => format!("switch over to {to}"),
+        Fault::Diverge { pod } => format!("{pod} diverges"),
+        Fault::StaleMarker { pod } => format!("old marker on {pod}"),
     }
 }
 

@@ -60,6 +60,11 @@ fn cluster(replicas: u8, stand_ins: bool, waits_for_the_fence: bool) -> Value {
             // Everything here may be broken on purpose.
             "annotations": { "mainstay.dev/allow-drills": "true" },
         },
-        "spec": { "replicas": replicas, "flags": flags, "failover": { "fenceTimeout": fence_timeout } },
+        "spec": {
+            "replicas": replicas, "flags": flags,
+            "failover": { "fenceTimeout": fence_timeout },
+            // And so often that the usual limits would stop a drill.
+            "hardReset": { "quiet": "5s", "perHour": 60 },
+        },
     })
 }

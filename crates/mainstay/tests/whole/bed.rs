@@ -1,8 +1,10 @@
 //! `mainstay sandbox` as a process of its own: operators, gateways, databases and init containers are processes too.
 
 use anyhow::{Context, Result, bail, ensure};
+use api::MemgraphCluster;
+use api::memgraph::MemgraphClusterStatus;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{Api, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
@@ -46,8 +48,14 @@ pub(crate) struct Whole {
 impl Whole {
     /// A sandbox that serves and is protected.
     pub(crate) async fn start() -> Result<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// The same, with more arguments.
+    pub(crate) async fn start_with(more: &[&str]) -> Result<Self> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_mainstay"))
             .args(["sandbox", "--json", "--port=0"])
+            .args(more)
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
@@ -118,14 +126,6 @@ impl Whole {
             Parsed::Full { document, .. } => Ok(*document),
             Parsed::SeedOnly { .. } => bail!("no record"),
         }
-    }
-
-    pub(crate) async fn put(&self, document: &Document) -> Result<()> {
-        let patch = Patch::Merge(json!({ "data": document.data()? }));
-        self.maps()
-            .patch(&format!("{NAME}-topology"), &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
     }
 
     /// Waits until the record is as it should be.
@@ -240,6 +240,91 @@ impl Whole {
         let volume: Value = serde_json::to_value(volumes.get(&name).await?)?;
         let path = volume.pointer("/spec/hostPath/path").and_then(Value::as_str);
         Ok(path.context("no folder")?.into())
+    }
+
+    /// Lets a replica take a write of its own, as nobody but a fault would. An operator may demote it in between.
+    pub(crate) async fn diverge(&self, pod: u8) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let made = self.ask(pod, "SET REPLICATION ROLE TO MAIN").await;
+            let wrote = self.ask(pod, "CREATE (:Stray)").await;
+            self.ask(pod, "SET REPLICATION ROLE TO REPLICA WITH PORT 10000")
+                .await
+                .ok();
+            if made.is_ok() && wrote.is_ok() {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "pod {pod}: {made:?}, {wrote:?}");
+        }
+    }
+
+    /// Waits until a replica has exactly what MAIN has of this label.
+    pub(crate) async fn until_level(&self, main: u8, pod: u8, label: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let wanted = self.count(main, label).await?;
+            let has = self.count(pod, label).await.unwrap_or(-1);
+            if has == wanted {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "pod {pod} has {has} of {wanted} :{label}"
+            );
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// What the operator reports.
+    pub(crate) async fn status(&self) -> Result<MemgraphClusterStatus> {
+        let clusters: Api<MemgraphCluster> = Api::namespaced(self.client.clone(), "default");
+        Ok(clusters.get(NAME).await?.status.unwrap_or_default())
+    }
+
+    /// Waits until the operator says something like this.
+    pub(crate) async fn until_said(&self, part: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let reasons = self.status().await?.reasons;
+            if reasons.iter().any(|reason| reason.contains(part)) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "nobody says `{part}`: {reasons:?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The messages of all Events.
+    pub(crate) async fn events(&self) -> Result<Vec<String>> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let all = events.list(&kube::api::ListParams::default()).await?;
+        Ok(all.items.into_iter().filter_map(|event| event.message).collect())
+    }
+
+    /// Runs the program as a person would; what it printed.
+    pub(crate) async fn mainstay(&self, args: &[&str]) -> Result<String> {
+        let output = Command::new(env!("CARGO_BIN_EXE_mainstay"))
+            .args(args)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .output()
+            .await?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.success(), "{args:?}: {output:?}");
+        Ok(said)
+    }
+
+    /// The lines that an operator logged and that have this text.
+    pub(crate) async fn logged(&self, text: &str) -> Result<usize> {
+        let mut count = 0;
+        for operator in self.named("mainstay-operator").await? {
+            let log = self
+                .pods()
+                .logs(&operator, &kube::api::LogParams::default())
+                .await?;
+            count += log.lines().filter(|line| line.contains(text)).count();
+        }
+        Ok(count)
     }
 
     /// What a database was told to change: roles and registrations.

@@ -3,7 +3,9 @@
 use crate::clock::{monotonic, rfc3339};
 use crate::engine::queue::Depth;
 use crate::engine::turns::Key;
+use crate::memgraph::report::resets::{self, Counted};
 use crate::memgraph::report::{Told, phases};
+use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::{Contact, Role};
 use mainstay_core::time::Time;
 use serde_json::{Value, json};
@@ -26,6 +28,7 @@ struct State {
     failed: u64,
     refused_plans: u64,
     unfenced: u64,
+    resets: BTreeMap<(&'static str, String), u64>,
 }
 
 #[derive(Default)]
@@ -59,6 +62,10 @@ impl Board {
         let Some(told) = told else { return };
         state.refused_plans += u64::from(!told.violations.is_empty());
         state.unfenced += u64::from(told.acted.unfenced);
+        if let Some((what, pod)) = resets::counted(&told).map(name_of) {
+            let pod = format!("{}-{}", key.name, pod.0);
+            *state.resets.entry((what, pod)).or_default() += 1;
+        }
         let shown = state.clusters.entry(key.clone()).or_default();
         shown.turns += 1;
         shown.main_changes += u64::from(phases(&told).is_some());
@@ -107,6 +114,7 @@ impl Board {
         state.of_turns(&mut text, leads);
         of_queues(&mut text, depth);
         state.of_clusters(&mut text);
+        state.of_resets(&mut text);
         text.0
     }
 }
@@ -188,6 +196,29 @@ impl State {
         text.counter("mainstay_unfenced_promotions_total", unfenced, self.unfenced);
     }
 
+    /// The seeds' names.
+    fn of_resets(&self, text: &mut Metrics) {
+        for (what, help) in [
+            ("triggered", "Hard resets asked for."),
+            ("success", "Hard resets after which the clean replica was ready."),
+            ("failure", "Hard resets that were given up."),
+        ] {
+            let counted = self.resets.iter().filter(|((kind, _), _)| *kind == what);
+            let values: Vec<(String, u64)> = counted
+                .map(|((_, pod), count)| (format!("{{pod=\"{pod}\"}}"), *count))
+                .collect();
+            let name = format!("memgraph_controller_hard_reset_{what}_total");
+            text.add(&name, "counter", help, &values);
+        }
+        let told = self.clusters.values().filter_map(|shown| shown.told.as_ref());
+        let diverged: usize = told.map(|told| resets::diverged(told).len()).sum();
+        text.gauge(
+            "memgraph_controller_diverged_replicas",
+            "Replicas that are diverged now.",
+            number(diverged),
+        );
+    }
+
     fn of_clusters(&self, text: &mut Metrics) {
         let each = |value: &dyn Fn(&Shown) -> u64| -> Vec<(String, u64)> {
             let labelled = self.clusters.iter().map(|(Key { namespace, name }, shown)| {
@@ -219,6 +250,14 @@ impl State {
     }
 }
 
+fn name_of(counted: Counted) -> (&'static str, Ordinal) {
+    match counted {
+        Counted::Triggered(pod) => ("triggered", pod),
+        Counted::Succeeded(pod) => ("success", pod),
+        Counted::Failed(pod) => ("failure", pod),
+    }
+}
+
 fn pods(shown: &Shown, which: impl Fn(&Contact) -> bool) -> usize {
     let observed = shown.told.as_ref().and_then(|told| told.observed.as_ref());
     observed.map_or(0, |seen| {
@@ -236,7 +275,7 @@ fn cluster(key: &Key, shown: &Shown) -> Value {
     let told = shown.told.as_ref();
     let document = told.and_then(|told| told.document.as_ref());
     let observed = told.and_then(|told| told.observed.as_ref());
-    let pod = |ordinal: mainstay_core::memgraph::ids::Ordinal| format!("{name}-{}", ordinal.0);
+    let pod = |ordinal: Ordinal| format!("{name}-{}", ordinal.0);
     let pods: Vec<Value> = observed
         .iter()
         .flat_map(|seen| &seen.pods)
@@ -265,7 +304,7 @@ fn cluster(key: &Key, shown: &Shown) -> Value {
         "timestamp": told.map(|told| rfc3339(told.at)),
         "cluster_state": {
             "current_main": main.map(pod),
-            "current_sync_replica": main.and_then(mainstay_core::memgraph::ids::Ordinal::partner).map(pod),
+            "current_sync_replica": main.and_then(Ordinal::partner).map(pod),
             "total_pods": pods.len(),
             "healthy_pods": pods.iter().filter(|p| p.get("healthy") == Some(&Value::Bool(true))).count(),
             "sync_replica_healthy": protected(shown),
@@ -315,6 +354,10 @@ mod tests {
             "memgraph_controller_reconciliations_total 2",
             "memgraph_controller_reconciliations_failed_total 1",
             "mainstay_queue_depth{queue=\"failover\"} 2",
+            "# TYPE memgraph_controller_hard_reset_triggered_total counter",
+            "# TYPE memgraph_controller_hard_reset_success_total counter",
+            "# TYPE memgraph_controller_hard_reset_failure_total counter",
+            "memgraph_controller_diverged_replicas 0",
             "mainstay_queue_depth{queue=\"reconcile\"} 7",
             "memgraph_cluster_sync_replica_healthy{namespace=\"db\",cluster=\"memgraph-ha\"} 0",
         ] {

@@ -37,6 +37,21 @@ pub enum PostError {
     Silent(Duration),
 }
 
+/// GETs; the answer is the body of a 200.
+pub async fn get(
+    address: &str,
+    path: &str,
+    token: Option<&str>,
+    patience: Duration,
+) -> Result<String, PostError> {
+    timeout(
+        patience,
+        send(http::Method::GET, address, path, token, String::new()),
+    )
+    .await
+    .unwrap_or(Err(PostError::Silent(patience)))
+}
+
 /// POSTs JSON; the answer is the body of a 200.
 pub async fn post(
     address: &str,
@@ -45,16 +60,24 @@ pub async fn post(
     body: String,
     patience: Duration,
 ) -> Result<String, PostError> {
-    timeout(patience, send(address, path, token, body))
+    timeout(patience, send(http::Method::POST, address, path, token, body))
         .await
         .unwrap_or(Err(PostError::Silent(patience)))
 }
 
-async fn send(address: &str, path: &str, token: Option<&str>, body: String) -> Result<String, PostError> {
+async fn send(
+    method: http::Method,
+    address: &str,
+    path: &str,
+    token: Option<&str>,
+    body: String,
+) -> Result<String, PostError> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let mut request = http::Request::post(path)
+    let mut request = http::Request::builder()
+        .method(method)
+        .uri(path)
         .header(http::header::HOST, address)
         .header(http::header::CONTENT_TYPE, "application/json");
     if let Some(token) = token {

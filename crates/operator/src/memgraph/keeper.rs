@@ -3,8 +3,9 @@
 use super::act::{Acted, Actor};
 use super::cluster::{Cluster, Settings};
 use super::observe::{Given, Look, ObserveError, Remembered, observe};
-use super::report::{self, Told};
+use super::report::{self, Told, resets};
 use super::resources;
+use super::volumes::Volumes;
 use crate::call::{CallError, bounded, optional};
 use crate::clock::wall;
 use crate::engine::lease::Permit;
@@ -13,10 +14,11 @@ use api::memgraph::{BadSpec, Credentials, MemgraphCluster};
 use bolt::message::Auth;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
-use mainstay_core::memgraph::ids::{Ordinal, Term};
+use mainstay_core::memgraph::ids::{Ordinal, Pods, Term};
 use mainstay_core::memgraph::invariants;
 use mainstay_core::memgraph::objects::{ClusterName, NotAClusterName};
 use mainstay_core::memgraph::observed::{Memory, Observed, Role, Wishes};
+use mainstay_core::memgraph::quarantine::{self, Keep};
 use mainstay_core::memgraph::record::State;
 use mainstay_core::memgraph::rolling::{self, Rolling};
 use mainstay_core::memgraph::rules::{Rule, Rules};
@@ -73,6 +75,7 @@ pub struct Keeper {
     restored: bool,
     ensured: Option<Ensured>,
     reporter: report::Reporter,
+    volumes: Volumes,
 }
 
 /// The objects of the cluster were there, for this generation of its spec.
@@ -97,6 +100,7 @@ impl Keeper {
             restored: false,
             ensured: None,
             reporter: report::Reporter::default(),
+            volumes: Volumes::default(),
         }
     }
 
@@ -144,13 +148,14 @@ impl Keeper {
                 switchover: asked.switchover,
                 override_main: asked.override_main,
                 approve_reset: asked.approve_reset,
+                reset: asked.reset,
                 hibernated: object.spec.hibernated,
                 paused_until: object.spec.paused_until()?,
             },
             memory: Memory {
                 status_term: status.term.map(Term),
-                resets_last_hour: self.reporter.resets_last_hour(),
-                disk_has_room: true,
+                resets_last_hour: resets::last_hour(&status.resets, wall()),
+                crowded: Pods::default(),
             },
         };
         let token = self.ensure(&cluster, object, permit).await?;
@@ -167,7 +172,15 @@ impl Keeper {
                 Some(Rolling::Move { to }) => Some(to),
                 _ => None,
             });
+        let calm = calm(record.as_ref(), &look.observed);
+        let busy = asked.purge.is_some() || record.as_ref().is_some_and(|r| r.reset.is_some());
+        if calm && self.volumes.due(busy) {
+            self.volumes.ask(&cluster, &look.workload, token.as_deref()).await;
+        }
+        let main = record.as_ref().and_then(|r| r.main.as_ref()).map(|m| m.pod);
+        look.observed.memory.crowded = self.volumes.crowded(main);
         let plan = decide(record.as_ref(), &look.observed, now);
+        resets::announce(&cluster.name, &plan);
         let violations = match spec.rules {
             Rules::ALL => invariants::check(record.as_ref(), &look.observed, &plan, now),
             // Whoever switched a rule off wants to see what comes of it.
@@ -194,12 +207,48 @@ impl Keeper {
             }
             Acted::default()
         };
+        if calm && plan.steps.is_empty() {
+            let keep = Keep {
+                purge: asked.purge,
+                copies: usize::from(object.spec.hard_reset.keep),
+            };
+            self.keep_house(&cluster, &look, record.as_ref(), keep, token.as_deref())
+                .await;
+        }
+        let quarantines = self.volumes.quarantines(&cluster);
         let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
+        told.quarantines = Some(quarantines);
         if let Some(Rolling::Wait(why)) = rolling {
             told.notes
                 .push(format!("the restart for a new template waits: {why}"));
         }
         Ok(told)
+    }
+
+    /// Deletes what was set aside and is not to be kept.
+    async fn keep_house(
+        &mut self,
+        cluster: &Cluster,
+        look: &Look,
+        record: Option<&Record>,
+        keep: Keep,
+        token: Option<&str>,
+    ) {
+        let next = quarantine::next(record, &look.observed, self.volumes.known(), keep);
+        let Some((pod, purge)) = next else { return };
+        let Some(seen) = look.workload.pod(pod) else {
+            return;
+        };
+        let pod_name = cluster.name.pod(pod);
+        let ids: Vec<u64> = purge.ids.iter().map(|id| id.0).collect();
+        let tap = &cluster.settings.tap;
+        let done = tap
+            .around("purge", self.volumes.purge(cluster, seen, &purge, token))
+            .await;
+        match done {
+            Ok(()) => tracing::info!(pod_name, ?ids, "data that was set aside is deleted"),
+            Err(error) => tracing::warn!(pod_name, ?ids, %error, "data that was set aside was not deleted"),
+        }
     }
 
     async fn ensure(
@@ -248,6 +297,7 @@ impl Keeper {
             observed: Some(look.observed),
             plan,
             acted,
+            quarantines: None,
             violations: violations.iter().map(ToString::to_string).collect(),
             notes,
             error: None,
@@ -313,6 +363,15 @@ impl Keeper {
         let until = told.plan.wake.map(|wake| wake.since(wall()));
         until.map_or(wait, |until| until.clamp(busy_interval, wait))
     }
+}
+
+/// MAIN serves and answers: there is time to ask for what is not urgent.
+fn calm(record: Option<&Record>, seen: &Observed) -> bool {
+    let main = record
+        .filter(|r| r.state == State::Serving)
+        .and_then(|r| r.main.as_ref());
+    main.and_then(|main| seen.answer(main.pod))
+        .is_some_and(|a| a.role == Role::Main)
 }
 
 /// MAIN's pod is being deleted and MAIN still answers: its partner is to take over while nothing is lost by it.

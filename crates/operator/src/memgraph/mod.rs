@@ -10,6 +10,7 @@
 //! | `contacts` | what survives from turn to turn |
 //! | `act` | each step one call |
 //! | `resources` | the objects of a cluster |
+//! | `volumes` | what the pods' helpers say of their volumes |
 //! | `report` | status, conditions, Events |
 
 pub mod act;
@@ -25,6 +26,7 @@ pub mod processes;
 pub mod report;
 pub mod resources;
 pub mod stored;
+pub mod volumes;
 
 pub use cluster::{Cluster, ReplicaAddress, ReplicationPorts, Settings};
 pub use keeper::Keeper;

@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 use kube::api::ListParams;
+use mainstay_core::memgraph::helper::HELPER;
 use mainstay_core::memgraph::ids::{Ordinal, ProcessId, VolumeId};
 use mainstay_core::memgraph::objects::CONTAINER;
 use mainstay_core::memgraph::observed::PodObject;
@@ -26,7 +27,7 @@ pub struct Seen {
     pub object: PodObject,
     /// Where it is reached.
     pub ip: Option<IpAddr>,
-    /// It has the init container that asks the record before it obeys a marker.
+    /// It has the init container that asks the record before it obeys a marker, and the helper that writes one.
     pub prepared: bool,
     /// The revision of the template it was made from.
     revision: Option<String>,
@@ -150,11 +151,8 @@ fn seen(ordinal: Ordinal, pod: &Pod, volume: Option<VolumeId>) -> Option<Seen> {
     let ip = status
         .and_then(|s| s.pod_ip.as_deref())
         .and_then(|ip| ip.parse().ok());
-    let ready = status
-        .and_then(|s| s.conditions.as_ref())
-        .into_iter()
-        .flatten()
-        .any(|c| c.type_ == "Ready" && c.status == "True");
+    // That of the database alone: a helper that does not start keeps nobody from serving.
+    let ready = container.is_some_and(|c| c.ready);
     Some(Seen {
         ordinal,
         object: PodObject {
@@ -168,7 +166,7 @@ fn seen(ordinal: Ordinal, pod: &Pod, volume: Option<VolumeId>) -> Option<Seen> {
             start_fence: has_start_fence(pod),
         },
         ip,
-        prepared: has_our_init_container(pod),
+        prepared: has_our_init_container(pod) && has_our_helper(pod),
         revision: pod.labels().get(REVISION).cloned(),
     })
 }
@@ -206,6 +204,13 @@ fn has_our_init_container(pod: &Pod) -> bool {
     containers
         .filter(|c| c.name == INIT_CONTAINER)
         .any(|c| c.args.as_ref().is_some_and(ours))
+}
+
+/// A pod of an older template has none, until it is made anew.
+fn has_our_helper(pod: &Pod) -> bool {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let ours = |args: &Vec<String>| args.starts_with(&["pod".to_owned(), "serve".to_owned()]);
+    containers.any(|c| c.name == HELPER && c.args.as_ref().is_some_and(ours))
 }
 
 #[cfg(test)]
@@ -272,13 +277,16 @@ mod tests {
 
     #[test]
     fn only_our_own_init_container_is_trusted_with_a_marker() {
-        let with = |init: serde_json::Value| {
+        let with_helper = |init: serde_json::Value, args: &[&str]| {
             let mut pod = pod(&json!({"running": {}}), &json!({}));
             if let Some(spec) = &mut pod.spec {
                 spec.init_containers = serde_json::from_value(init).unwrap();
+                let helper = json!({ "name": "helper", "args": args });
+                spec.containers.push(serde_json::from_value(helper).unwrap());
             }
             seen(Ordinal(1), &pod, None).unwrap().prepared
         };
+        let with = |init| with_helper(init, &["pod", "serve"]);
         let name = "data-cleanup";
         assert!(with(
             json!([{ "name": name, "args": ["pod", "prepare", "--cluster=db"] }])
@@ -288,6 +296,8 @@ mod tests {
         ));
         assert!(!with(json!([{ "name": "other", "args": ["pod", "prepare"] }])));
         assert!(!with(json!([])));
+        let init = json!([{ "name": name, "args": ["pod", "prepare"] }]);
+        assert!(!with_helper(init, &["sleep"]), "nobody writes the marker");
     }
 
     #[test]

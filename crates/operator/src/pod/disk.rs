@@ -14,6 +14,8 @@ pub trait Disk {
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
     /// A file is not there afterwards.
     fn remove(&mut self, path: &Path) -> io::Result<()>;
+    /// A folder and all that is in it are not there afterwards. Alone among these it can be cut off in the middle.
+    fn remove_folder(&mut self, path: &Path) -> io::Result<()>;
     /// The names in a folder are on the medium itself.
     fn sync(&mut self, folder: &Path) -> io::Result<()>;
 }
@@ -39,6 +41,13 @@ impl Disk for RealDisk {
 
     fn remove(&mut self, path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
+        match fs::remove_dir_all(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         }

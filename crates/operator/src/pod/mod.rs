@@ -1,18 +1,25 @@
-//! What runs inside a database pod: `mainstay pod prepare`, the init container `data-cleanup`.
+//! What runs inside a database pod: `mainstay pod prepare`, the init container `data-cleanup`; and `mainstay pod serve`,
+//! the container `helper` beside the database.
 //!
 //! | file | concern |
 //! |---|---|
 //! | `prepare` | the loop: look, ask, decide, do |
+//! | `helper` | what the operator and the kubelet ask while the database runs |
+//! | `pre_stop` | when a database that is told to end may end |
 //! | `volume` | what is on the volume, and the few changes that are made to it |
 //! | `disk` | single file operations, so that a test can cut them off anywhere |
 //!
-//! What is decided is in `mainstay_core::memgraph::prepare`.
+//! What is decided is in `mainstay_core::memgraph::prepare` and `mainstay_core::memgraph::helper`.
 
 mod disk;
+mod helper;
+mod pre_stop;
 mod prepare;
 mod volume;
 
 pub use disk::{Disk, RealDisk};
+pub use helper::{Ask, Helper};
+pub use pre_stop::until_free;
 pub use prepare::{AskError, PrepareError, Task, prepare, record};
 pub use volume::{ChangeError, DataVolume};
 

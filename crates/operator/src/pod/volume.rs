@@ -1,6 +1,7 @@
 //! The volume of a database pod.
 
 use super::disk::Disk;
+use mainstay_core::memgraph::helper::{Quarantine, VolumeReport};
 use mainstay_core::memgraph::ids::{PodUid, ResetId};
 use mainstay_core::memgraph::marker::{DATA_FOLDER_NAME, MARKER_FILE};
 use mainstay_core::memgraph::prepare::Volume;
@@ -15,8 +16,10 @@ const STALE_MARKER: &str = ".hard-reset-requested.stale";
 const DONE: &str = ".hard-reset-done";
 /// Which pod was prepared last.
 const LAST_POD: &str = ".mainstay-pod";
-/// Where data is set aside, one folder per request. Nothing in it is ever deleted here.
+/// Where data is set aside, one folder per request. The init container deletes nothing in it.
 const QUARANTINE: &str = "quarantine";
+/// What is being deleted, in there. No number, so it is never taken for a request.
+const PURGED: &str = "purged";
 
 /// Why the volume could not be read or changed. The marker stays, and the next run begins again.
 #[derive(Debug, Error)]
@@ -130,6 +133,53 @@ impl<D: Disk> DataVolume<D> {
         Ok(())
     }
 
+    /// Writes the marker that asks the next start for a reset.
+    pub fn mark(&mut self, text: &str) -> Result<(), ChangeError> {
+        self.note(MARKER_FILE, text.trim_end())
+    }
+
+    /// Deletes what was set aside by a request. It gets another name first: what is left of a deletion that was cut
+    /// off is never taken for a whole copy, and goes with the next one.
+    pub fn purge(&mut self, id: ResetId) -> Result<(), ChangeError> {
+        let (quarantine, from) = (self.at(QUARANTINE), self.quarantine(id));
+        let gone = quarantine.join(PURGED);
+        self.disk
+            .remove_folder(&gone)
+            .map_err(failed("cannot delete", &gone))?;
+        if !exists(&from)? {
+            return Ok(());
+        }
+        self.disk
+            .rename(&from, &gone)
+            .map_err(failed("cannot rename", &from))?;
+        self.disk
+            .sync(&quarantine)
+            .map_err(failed("cannot sync", &quarantine))?;
+        self.disk
+            .remove_folder(&gone)
+            .map_err(failed("cannot delete", &gone))
+    }
+
+    /// What is there, with sizes: takes as long as it takes to look at every file.
+    pub fn report(&self, pod_uid: PodUid) -> Result<VolumeReport, ChangeError> {
+        let seen = self.read()?;
+        let stat = rustix::fs::statvfs(&self.root).map_err(|error| {
+            let what = "cannot ask for the room on";
+            failed(what, &self.root)(error.into())
+        })?;
+        let quarantines = seen.set_aside.iter().map(|id| Quarantine {
+            id: *id,
+            bytes: size(&self.quarantine(*id)),
+        });
+        Ok(VolumeReport {
+            pod_uid,
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            data_bytes: size(&self.at(DATA_FOLDER_NAME)),
+            marked: seen.marker.is_some(),
+            quarantines: quarantines.collect(),
+        })
+    }
+
     /// Notes that the request was carried out, and then removes the marker.
     pub fn finish(&mut self, ResetId(id): ResetId) -> Result<(), ChangeError> {
         self.note(DONE, &id.to_string())?;
@@ -176,6 +226,17 @@ impl<D: Disk> DataVolume<D> {
         let Self { root, disk } = self;
         disk.sync(root).map_err(failed("cannot sync", root))
     }
+}
+
+/// How much a folder takes. A database works in it meanwhile: what goes away under our eyes takes nothing.
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => size(&entry.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 fn exists(path: &Path) -> Result<bool, ChangeError> {

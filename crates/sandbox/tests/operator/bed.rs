@@ -33,6 +33,8 @@ use tokio_util::sync::CancellationToken;
 /// The machine is shared and slow at times.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const NAME: &str = "memgraph-ha";
+/// `pod prepare` ends at once, everything else goes on.
+const IDLE: &str = "test \"$2\" = prepare || exec sleep 100000";
 
 pub(crate) struct Bed {
     pub(crate) kubernetes: Kubernetes,
@@ -71,8 +73,8 @@ impl Bed {
         let standin = env!("CARGO_BIN_EXE_standin");
         let images = Images::new()
             .with("memgraph/memgraph:*", standin, &["memgraph"])
-            // The init container: no marker is left on a volume here, so it has nothing to do.
-            .with("mainstay:*", "/bin/true", &[]);
+            // No marker is left on a volume here: the init container has nothing to do, and the helper only runs.
+            .with("mainstay:*", "/bin/sh", &["-c", IDLE, "mainstay"]);
         let mut config = Config::new(&folder, images);
         config.heartbeat = SignedDuration::from_secs(1);
         config.back_off = BackOff {

@@ -84,18 +84,15 @@ fn r5_an_extra_main_is_demoted_by_the_next_look_and_nobody_is_registered_to_it()
 }
 
 #[test]
-fn r5_an_extra_main_that_took_a_write_of_its_own_is_reset_not_followed() {
+fn r5_an_extra_main_that_took_a_write_of_its_own_is_not_followed_and_waits_for_a_human() {
     let mut run = with_a_write();
     run.promote_by_hand(1);
     assert!(run.write_directly(1), "somebody writes past the gateways");
     run.quiet();
-    run.assert_complete();
-    assert_eq!(run.role(0), Role::Main);
-    assert!(
-        run.steps
-            .iter()
-            .any(|s| matches!(s, Step::WriteMarker { target, .. } if target.pod == Ordinal(1)))
-    );
+    assert_eq!((run.role(0), run.role(1)), (Role::Main, Role::Replica));
+    // It protected MAIN until a moment ago: the seeds reset a SYNC replica only when a human says so (R14).
+    run.assert_waits(Rule::R14, Why::NeedsApproval { pod: Ordinal(1) });
+    assert!(!run.steps.iter().any(|s| matches!(s, Step::WriteMarker { .. })));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::memgraph::ids::{Ordinal, PodUid, ProcessId, Term, VolumeId};
 use crate::memgraph::observed::{
-    Answer, Contact, Data, Observed, Pod, PodObject, Registration, Role, Status,
+    Answer, Approval, Contact, Data, Observed, Pod, PodObject, Registration, Role, Status,
 };
 use crate::memgraph::plan::Target;
 use crate::memgraph::record::{Candidate, Main, Record, State};
@@ -123,8 +123,18 @@ impl<'a> Facts<'a> {
 
     /// Did a human approve the reset of the process that answers in this pod?
     pub(super) fn approved(self, pod: Ordinal) -> bool {
-        let wish = self.seen.wishes.approve_reset;
-        wish.is_some_and(|a| a.pod == pod && self.fresh(pod).is_some_and(|f| f.process == a.process))
+        let wishes = [self.seen.wishes.approve_reset, self.seen.wishes.reset];
+        self.names(pod, wishes)
+    }
+
+    /// Did a human ask for the reset of this pod, which is outside the pair?
+    pub(super) fn wished_away(self, pod: Ordinal) -> bool {
+        !pod.is_authority() && self.names(pod, [self.seen.wishes.reset])
+    }
+
+    fn names<const N: usize>(self, pod: Ordinal, wishes: [Option<Approval>; N]) -> bool {
+        let mut wishes = wishes.into_iter().flatten();
+        wishes.any(|a| a.pod == pod && self.fresh(pod).is_some_and(|f| f.process == a.process))
     }
 
     pub(super) fn terminating(self, pod: Ordinal) -> bool {

@@ -30,7 +30,7 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     let Some(main) = &record.main else { return };
     let accused = facts.accused(main, pod);
     let meant = facts.fresh_process(Target { pod, process }).is_some();
-    if !meant || !(accused || facts.foreign(main, pod)) {
+    if !meant || !(accused || facts.foreign(main, pod) || facts.wished_away(pod)) {
         judge.broken(
             at,
             Invariant::ResetEvidence,
@@ -41,7 +41,7 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
         judge.broken(at, Invariant::ResetSuspect, Detail::Pod(pod));
     }
     let (memory, spec) = (facts.seen.memory, facts.seen.spec);
-    if memory.resets_last_hour >= spec.resets_per_hour || !memory.disk_has_room {
+    if memory.resets_last_hour >= spec.resets_per_hour || memory.crowded.contains(pod) {
         judge.broken(at, Invariant::ResetRoom, Detail::Pod(pod));
     }
     let young = facts.now.since(record.since) < spec.reset_quiet;

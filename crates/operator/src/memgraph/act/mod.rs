@@ -4,6 +4,7 @@ pub mod outcome;
 
 mod databases;
 mod gateways;
+pub(crate) mod marker;
 mod objects;
 mod waits;
 

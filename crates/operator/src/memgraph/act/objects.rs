@@ -2,21 +2,14 @@
 
 use super::Actor;
 use crate::call::{CallError, bounded};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{AttachParams, DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::document::Document;
-use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId, Term};
-use mainstay_core::memgraph::marker::{MarkerFile, Meant};
-use mainstay_core::memgraph::objects::CONTAINER;
+use mainstay_core::memgraph::ids::{Ordinal, PodUid};
 use mainstay_core::memgraph::plan::{Step, Target};
 use mainstay_core::memgraph::turn::Outcome;
-use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
 
-use crate::clock::{rfc3339, wall};
-use crate::memgraph::pods::Workload;
-use crate::memgraph::resources::MARKER;
+use crate::clock::wall;
 
 impl Actor<'_> {
     pub(super) async fn create_record(&mut self, record: &Record) -> Outcome {
@@ -102,106 +95,6 @@ impl Actor<'_> {
             Err(error) => said("scale", Err(error)),
         }
     }
-
-    /// Through the pod itself, as the seeds do. The init container asks the record before it obeys (R7).
-    ///
-    /// Only into the process that was judged (R36). An exec cannot be bound to a container, so the pod is read before
-    /// and after: if another container runs by then the turn ends here, its pod is not deleted, and the request is
-    /// taken back when that process is seen. The marker names pod and process; in a later pod it has no effect.
-    pub(super) async fn write_marker(&self, target: Target, id: ResetId, term: Term) -> Outcome {
-        let writing = self.write_marker_into(target, id, term);
-        timeout(self.cluster.settings.command, writing)
-            .await
-            .unwrap_or(Outcome::Unknown)
-    }
-
-    async fn write_marker_into(&self, target: Target, id: ResetId, term: Term) -> Outcome {
-        let prepared = self.look.workload.pod(target.pod).is_some_and(|pod| pod.prepared);
-        if !prepared {
-            tracing::warn!(pod = %target.pod, "not reset: its pod has no init container that keeps the data");
-            return Outcome::Refused;
-        }
-        let Some(pod_uid) = self.runs(target).await else {
-            return Outcome::Refused;
-        };
-        let record = self.look.stored.document.as_ref().map(|d| &d.record);
-        let main = record
-            .and_then(|r| r.main.as_ref())
-            .map(|m| self.cluster.name.pod(m.pod));
-        let pod = self.cluster.name.pod(target.pod);
-        let meant = Meant {
-            id,
-            term,
-            process: target.process,
-            pod_uid,
-        };
-        let file = MarkerFile::new(&pod, main.as_deref(), rfc3339(wall()), meant);
-        let Ok(text) = file.render() else {
-            return Outcome::Refused;
-        };
-        let replica_name = pod.replace('-', "_");
-        tracing::info!(
-            pod_name = pod,
-            replica_name,
-            "Starting hard reset procedure for diverged replica"
-        );
-        let script = format!("cat > {MARKER}.new && mv {MARKER}.new {MARKER}");
-        match self.exec(&pod, &script, &text).await {
-            Ok(()) if self.runs(target).await == Some(pod_uid) => {
-                tracing::info!(
-                    pod_name = pod,
-                    replica_name,
-                    "Magic marker file created successfully"
-                );
-                Outcome::Done
-            }
-            Ok(()) => Outcome::Unknown,
-            Err(error) => {
-                tracing::warn!(pod_name = pod, replica_name, %error, "the marker was not written");
-                Outcome::Unknown
-            }
-        }
-    }
-
-    /// The pod in which this process runs, by Kubernetes, now.
-    async fn runs(&self, target: Target) -> Option<PodUid> {
-        let now = Workload::read(self.cluster).await.ok()?;
-        let object = now.pod(target.pod)?.object;
-        (object.running == Some(target.process)).then_some(object.uid)
-    }
-
-    async fn exec(&self, pod: &str, script: &str, input: &str) -> Result<(), ExecError> {
-        let pods: kube::Api<Pod> = self.cluster.pods();
-        let params = AttachParams::default()
-            .container(CONTAINER)
-            .stdin(true)
-            .stdout(true)
-            .stderr(true);
-        let mut process = pods.exec(pod, ["sh", "-c", script], &params).await?;
-        let status = process.take_status();
-        if let Some(mut stdin) = process.stdin() {
-            stdin.write_all(input.as_bytes()).await?;
-            stdin.shutdown().await?;
-        }
-        let ended = match status {
-            Some(status) => status.await,
-            None => None,
-        };
-        match ended.and_then(|status| status.status) {
-            Some(text) if text == "Success" => Ok(()),
-            other => Err(ExecError::Failed(other.unwrap_or_default())),
-        }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum ExecError {
-    #[error(transparent)]
-    Kube(#[from] kube::Error),
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-    #[error("the command ended with `{0}`")]
-    Failed(String),
 }
 
 fn said(what: &str, result: Result<(), CallError>) -> Outcome {

@@ -10,6 +10,8 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
 use kube::api::PostParams;
 use kube::{Api, Resource, ResourceExt};
+use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::reason::{Reason, Why};
 use std::collections::VecDeque;
 
 /// How many sentences are remembered, to say each once.
@@ -44,12 +46,23 @@ fn worth_saying(told: &Told) -> Vec<Said> {
             message: violation.clone(),
         });
     }
-    if let Some(first) = told.plan.reasons.first().filter(|_| !told.plan.steps.is_empty()) {
+    let done = why_done(told);
+    if let Some(first) = done {
         all.push(Said {
             warning: false,
             reason: word(&first.why),
             message: first.to_string(),
         });
+    }
+    // What is not done is what a person asks about: a diverged replica that stays as it is.
+    for refusal in told.plan.reasons.iter().filter(|reason| Some(*reason) != done) {
+        if refusal.why.refused_reset().is_some() {
+            all.push(Said {
+                warning: true,
+                reason: word(&refusal.why),
+                message: refusal.to_string(),
+            });
+        }
     }
     if let Some(ended) = &told.acted.ended {
         all.push(Said {
@@ -74,6 +87,22 @@ fn worth_saying(told: &Told) -> Vec<Said> {
         });
     }
     all
+}
+
+/// Why something is done. A healthy pair is said before what is done about another pod.
+fn why_done(told: &Told) -> Option<&Reason> {
+    let mut reasons = told.plan.reasons.iter();
+    let something = reasons.clone().find(|r| !matches!(r.why, Why::Healthy { .. }));
+    something
+        .or_else(|| reasons.next())
+        .filter(|_| !told.plan.steps.is_empty())
+}
+
+fn needs_approval(told: &Told) -> Option<Ordinal> {
+    told.plan.reasons.iter().find_map(|reason| match reason.why {
+        Why::NeedsApproval { pod } => Some(pod),
+        _ => None,
+    })
 }
 
 impl Seen {
@@ -101,6 +130,23 @@ impl Seen {
         for said in worth_saying(told) {
             if !self.is_new(&said, term) {
                 continue;
+            }
+            if let Some(pod) = needs_approval(told).filter(|_| said.reason == "NeedsApproval") {
+                let pod_name = format!("{}-{}", object.name_any(), pod.0);
+                let replica_name = pod_name.replace('-', "_");
+                // The seeds' words, for whoever greps for them.
+                tracing::error!(
+                    pod_name,
+                    replica_name,
+                    "SYNC replica diverged - MANUAL INTERVENTION REQUIRED"
+                );
+            } else if said.warning {
+                tracing::warn!(
+                    cluster = object.name_any(),
+                    reason = said.reason,
+                    "{}",
+                    said.message
+                );
             }
             let event = event(object, said);
             let namespace = object.namespace().unwrap_or_default();
@@ -148,6 +194,8 @@ fn event(object: &MemgraphCluster, said: Said) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mainstay_core::memgraph::Plan;
+    use mainstay_core::memgraph::rules::Rule;
 
     #[test]
     fn a_sentence_is_said_once_per_term() {
@@ -160,6 +208,35 @@ mod tests {
         assert!(seen.is_new(&said(), 1));
         assert!(!seen.is_new(&said(), 1));
         assert!(seen.is_new(&said(), 2));
+    }
+
+    #[test]
+    fn a_reset_that_is_refused_is_said_although_nothing_is_done() {
+        let refusals = [
+            Why::NoRoom { pod: Ordinal(2) },
+            Why::TooManyResets { pod: Ordinal(2) },
+            Why::OtherReset { pod: Ordinal(2) },
+            Why::NeedsApproval { pod: Ordinal(1) },
+            Why::MayHoldLostWrite { pod: Ordinal(2) },
+            Why::AskOthersFirst { pod: Ordinal(2) },
+            Why::TooOldToJudge { pod: Ordinal(2) },
+            Why::EverybodyAccused { main: Ordinal(0) },
+            Why::MainSuspect { main: Ordinal(0) },
+            Why::ResetUnheeded { pod: Ordinal(0) },
+        ];
+        for why in refusals {
+            let healthy = Reason::new(Rule::Prove, Why::Healthy { main: Ordinal(0) });
+            let plan = Plan::wait(healthy).also(Reason::new(Rule::Reset, why));
+            let said = worth_saying(&Told {
+                plan,
+                ..Told::default()
+            });
+            assert_eq!(said.len(), 1, "{why:?}: {said:?}");
+            assert_eq!(
+                (said[0].warning, said[0].reason.as_str()),
+                (true, word(&why).as_str())
+            );
+        }
     }
 
     #[test]

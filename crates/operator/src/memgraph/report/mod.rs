@@ -1,6 +1,7 @@
 //! What people see: the same reasons in status, conditions, Events and over HTTP.
 
 mod events;
+pub mod resets;
 mod status;
 
 pub use status::status;
@@ -12,8 +13,9 @@ use super::observe::Remembered;
 use crate::call::bounded;
 use crate::clock::wall;
 use crate::engine::lease::Permit;
+use api::MemgraphCluster;
 use api::memgraph::MemgraphClusterStatus;
-use api::{MemgraphCluster, memgraph::TermStatus};
+use api::memgraph::{QuarantineStatus, TermStatus};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use mainstay_core::memgraph::Plan;
@@ -40,6 +42,8 @@ pub struct Told {
     pub acted: Acted,
     /// Invariants that the plan would have broken.
     pub violations: Vec<String>,
+    /// What was set aside, if the helpers were asked.
+    pub quarantines: Option<Vec<QuarantineStatus>>,
     /// Things to say that change nothing.
     pub notes: Vec<String>,
     /// Why the turn came to nothing.
@@ -109,20 +113,12 @@ pub struct Reporter {
     written: Option<(MemgraphClusterStatus, Instant)>,
     terms: BTreeMap<u64, Phases>,
     events: events::Seen,
-    resets: Vec<Instant>,
 }
 
 /// Between two statuses that differ in nothing that matters.
 const SLOW: Duration = Duration::from_secs(2);
 
 impl Reporter {
-    /// How many resets this operator began in the last hour.
-    pub fn resets_last_hour(&self) -> u32 {
-        let hour = Duration::from_hours(1);
-        let recent = self.resets.iter().filter(|at| at.elapsed() < hour).count();
-        u32::try_from(recent).unwrap_or(u32::MAX)
-    }
-
     /// Tells what a turn has to tell. What fails is told again by the next turn.
     pub async fn report(
         &mut self,
@@ -138,10 +134,6 @@ impl Reporter {
             while self.terms.len() > 10 {
                 self.terms.pop_first();
             }
-        }
-        let marked = |taken: &&super::act::Taken| taken.step.contains("write marker");
-        if told.acted.taken.iter().filter(marked).count() > 0 {
-            self.resets.push(Instant::now());
         }
         if permit.check(settings.call).is_err() {
             return;

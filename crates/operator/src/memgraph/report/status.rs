@@ -1,6 +1,6 @@
 //! The status of a cluster, from its record and what the last turn had to tell. Pure.
 
-use super::Told;
+use super::{Told, resets};
 use crate::clock::rfc3339;
 use api::MemgraphCluster;
 use api::memgraph::{Condition, MemgraphClusterStatus, PodStatus, ProcessSeen, TermStatus};
@@ -68,6 +68,9 @@ impl Facts<'_> {
             self.of_record(document, next);
         }
         next.lag = self.lag();
+        if let Some(quarantines) = &self.told.quarantines {
+            next.quarantines.clone_from(quarantines);
+        }
         if let Some(observed) = observed {
             next.pods = observed
                 .pods
@@ -104,6 +107,10 @@ impl Facts<'_> {
                 open_ms: None,
             })
             .collect();
+        resets::note(
+            &mut next.resets,
+            record.reset.map(|reset| (reset, self.pod(reset.pod))),
+        );
         next.record = document.data().ok().and_then(|mut keys| keys.remove(RECORD));
     }
 

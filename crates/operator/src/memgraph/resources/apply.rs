@@ -44,19 +44,14 @@ pub enum ApplyError {
     },
 }
 
-/// Makes sure that every object is there. The push token, if gateways have one.
+/// Makes sure that every object is there. The token that gateways and helpers know.
 pub async fn ensure(
     cluster: &Cluster,
     object: &MemgraphCluster,
     permit: &Permit,
 ) -> Result<Option<String>, ApplyError> {
     let wanted = objects(object, &cluster.name, &cluster.settings);
-    let token = if object.spec.gateway.enabled {
-        Some(ensure_token(cluster, object, permit).await?)
-    } else {
-        // Somebody else may run gateways.
-        token(cluster).await?
-    };
+    let token = Some(ensure_token(cluster, object, permit).await?);
     for owned in wanted {
         apply(cluster, owned, permit).await?;
     }

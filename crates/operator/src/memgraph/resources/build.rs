@@ -3,10 +3,10 @@
 use super::{DATA_FOLDER, DATA_PATH, INIT_FILE, INIT_FOLDER, gateway};
 use crate::memgraph::cluster::{ReplicationPorts, Settings};
 use crate::memgraph::database::demote;
-use crate::pod::INIT_CONTAINER;
 use api::MemgraphCluster;
 use api::memgraph::Durability;
 use kube::{Resource, ResourceExt};
+use mainstay_core::memgraph::helper::{HELPER_PORT, PRE_STOP_PATH};
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::objects::{
     BOLT_PORT, CLUSTER_LABEL, CONTAINER, ClusterName, REPLICATION_PORT, ROLE_LABEL,
@@ -104,7 +104,7 @@ impl Site<'_> {
         ]
     }
 
-    /// The init container asks for the record, and for nothing else.
+    /// Init container and helper ask for the record, and for nothing else.
     fn may_read_record(&self) -> Value {
         json!([{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [self.name.record()], "verbs": ["get"] }])
     }
@@ -212,8 +212,8 @@ impl Site<'_> {
             ],
             // No liveness probe: a MAIN whose commit hangs for 30 s must not be killed for it.
             "readinessProbe": probe,
-            // Time for a planned move before the process is told to end.
-            "lifecycle": { "preStop": { "sleep": { "seconds": 5 } } },
+            // MAIN waits here for its successor.
+            "lifecycle": { "preStop": { "httpGet": { "path": PRE_STOP_PATH, "port": HELPER_PORT } } },
             "volumeMounts": [
                 { "name": "lib-storage", "mountPath": DATA_PATH },
                 { "name": "init", "mountPath": INIT_FOLDER, "readOnly": true },
@@ -223,22 +223,6 @@ impl Site<'_> {
             container.insert("resources".to_owned(), json!(resources));
         }
         container
-    }
-
-    /// Carries out a reset that was asked for, before the database starts.
-    fn init_container(&self) -> Value {
-        let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
-        json!({
-            "name": INIT_CONTAINER,
-            "image": self.settings.image,
-            "args": ["pod", "prepare", format!("--cluster={}", self.name), format!("--data={DATA_PATH}")],
-            "env": [
-                field("POD_NAME", "metadata.name"),
-                field("POD_NAMESPACE", "metadata.namespace"),
-                field("POD_UID", "metadata.uid"),
-            ],
-            "volumeMounts": [{ "name": "lib-storage", "mountPath": DATA_PATH }],
-        })
     }
 
     fn claim(&self) -> Value {
@@ -260,9 +244,9 @@ impl Site<'_> {
                 "serviceAccountName": self.name.database(),
                 "terminationGracePeriodSeconds": 60,
                 "initContainers": [self.init_container()],
-                "containers": [self.container()],
+                "containers": [self.container(), self.helper()],
                 "affinity": self.apart("database"),
-                "volumes": [{ "name": "init", "configMap": { "name": self.init_name() } }],
+                "volumes": [{ "name": "init", "configMap": { "name": self.init_name() } }, self.token_volume()],
             },
         });
         let spec = json!({

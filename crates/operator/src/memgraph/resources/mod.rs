@@ -3,6 +3,7 @@
 mod apply;
 mod build;
 mod gateway;
+mod helper;
 
 pub use apply::{ApplyError, ensure, token};
 pub use build::{Owned, objects};
@@ -15,8 +16,6 @@ pub const DATA_FOLDER: &str = "/var/lib/memgraph/mg_data";
 pub const INIT_FOLDER: &str = "/etc/mainstay";
 /// The init file that makes a pod REPLICA before Bolt opens.
 pub const INIT_FILE: &str = "init.cypherl";
-/// The marker that asks for a reset, as the seeds have it.
-pub const MARKER: &str = "/var/lib/memgraph/.hard-reset-requested";
 /// The port of a gateway that takes pushes.
 pub const ADMIN_PORT: u16 = 7688;
 

@@ -54,6 +54,9 @@ impl Disk for Dying {
     fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.lives()?.remove(path)
     }
+    fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
+        self.lives()?.remove_folder(path)
+    }
     fn sync(&mut self, folder: &Path) -> io::Result<()> {
         self.lives()?.sync(folder)
     }
@@ -280,4 +283,49 @@ async fn a_volume_on_which_nothing_can_be_noted_starts_and_trusts_no_later_marke
         !folder.0.join(".mainstay-pod").exists(),
         "no older pod is believed"
     );
+}
+
+#[test]
+fn what_is_purged_is_gone_and_what_was_cut_off_is_never_taken_for_a_copy() {
+    for left in 0..5 {
+        let folder = marked();
+        for id in ["3", "4"] {
+            fs::create_dir_all(folder.0.join("quarantine").join(id)).unwrap();
+            fs::write(folder.0.join("quarantine").join(id).join("file"), "old").unwrap();
+        }
+        let cut = DataVolume::new(&folder.0, Dying { left }).purge(ResetId(3));
+        let mut volume = DataVolume::new(&folder.0, RealDisk);
+        let aside = volume.read().unwrap().set_aside;
+        // It is whole, or it is not listed any more.
+        if aside.contains(&ResetId(3)) {
+            assert!(folder.0.join("quarantine/3/file").exists(), "{left}");
+        }
+        assert!(aside.contains(&ResetId(4)), "{left}: the other one stays");
+        if cut.is_ok() {
+            assert!(!aside.contains(&ResetId(3)));
+        }
+        volume.purge(ResetId(3)).unwrap();
+        let names = fs::read_dir(folder.0.join("quarantine")).unwrap().count();
+        assert_eq!(
+            (volume.read().unwrap().set_aside, names),
+            (vec![ResetId(4)], 1),
+            "{left}"
+        );
+        assert!(folder.0.join("mg_data/wal/1").exists(), "the data is not touched");
+    }
+}
+
+#[test]
+fn a_volume_says_what_is_on_it() {
+    let folder = marked();
+    fs::create_dir_all(folder.0.join("quarantine/7/wal")).unwrap();
+    fs::write(folder.0.join("quarantine/7/wal/1"), "12345").unwrap();
+    let report = DataVolume::new(&folder.0, RealDisk).report(OLD_POD).unwrap();
+    assert_eq!(
+        (report.pod_uid, report.data_bytes, report.marked),
+        (OLD_POD, 8, true)
+    );
+    let aside: Vec<_> = report.quarantines.iter().map(|q| (q.id, q.bytes)).collect();
+    assert_eq!(aside, [(ResetId(7), 5)]);
+    assert!(report.free_bytes > 0);
 }

@@ -4,7 +4,7 @@ use super::config::Config;
 use super::state::{Pod, State, core_name, pod_and_run};
 use crate::memgraph::instance::{Mode, Role, Shown, Stage, Status};
 use mainstay_core::memgraph::Record;
-use mainstay_core::memgraph::ids::{DatabaseId, GatewayId, Ordinal};
+use mainstay_core::memgraph::ids::{DatabaseId, GatewayId, Ordinal, Pods};
 use mainstay_core::memgraph::observed::{
     self, Answer, Contact, Data, Gateway, Mark, Memory, Observed, PodObject, Refusal, Registration, Wishes,
 };
@@ -127,13 +127,14 @@ impl State {
                 switchover,
                 override_main: self.overriding,
                 approve_reset: None,
+                reset: None,
                 hibernated: self.asleep,
                 paused_until: None,
             },
             memory: Memory {
                 status_term: self.status_term,
                 resets_last_hour: 0,
-                disk_has_room: true,
+                crowded: Pods::default(),
             },
         }
     }

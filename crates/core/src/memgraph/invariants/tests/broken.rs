@@ -5,7 +5,7 @@ use super::worlds::{
     EXTRA, MAIN, OTHER, empty, failing_over, falling_asleep, held_up, joining, moving, proving, renewing,
     resetting, settling, stray, unfinished,
 };
-use crate::memgraph::ids::{Gen, Ordinal, ProofId, RegistrationName, Revision, Term};
+use crate::memgraph::ids::{Gen, Ordinal, Pods, ProofId, RegistrationName, Revision, Term};
 use crate::memgraph::invariants::{Invariant, check};
 use crate::memgraph::observed::{Mode, Role, Status};
 use crate::memgraph::plan::{OnRefusal, Plan, Planned, Step, Target};
@@ -259,7 +259,7 @@ fn offices_and_resets(invariant: Invariant) -> Case {
             r.sync.as_mut().unwrap().pod = Ordinal(2);
         }),
         I::ResetEvidence => elsewhere(resetting(), |s| s.pod(EXTRA).refusal = None),
-        I::ResetRoom => elsewhere(resetting(), |s| s.seen.memory.disk_has_room = false),
+        I::ResetRoom => elsewhere(resetting(), |s| s.seen.memory.crowded = Pods::ALL),
         I::ResetQuiet => planned(resetting(), |p| edit(p, 0, |r| r.since = NOW)),
         I::ResetSuspect => elsewhere_and_record(resetting(), |r| r.main.as_mut().unwrap().suspect = true),
         I::MarkerOfRecord => planned(resetting(), |p| {

@@ -4,8 +4,8 @@
 //! shrinks towards health, and what is left bent is what matters.
 
 use crate::memgraph::ids::{
-    DatabaseId, GatewayId, Gen, Ordinal, PodUid, ProcessId, ProofId, RegistrationName, ResetId, Revision,
-    Term, VolumeId,
+    DatabaseId, GatewayId, Gen, Ordinal, PodUid, Pods, ProcessId, ProofId, RegistrationName, ResetId,
+    Revision, Term, VolumeId,
 };
 use crate::memgraph::observed::{
     Answer, Approval, Contact, Data, Gateway, Mark, Memory, Mode, Observed, Pod, PodObject, Refusal,
@@ -234,6 +234,7 @@ fn observed(tape: &mut Tape<'_>, main_pod: u8, record: &Record) -> Observed {
             ],
         ),
         approve_reset: tape.mostly(None, &[Some(approval(1)), Some(approval(2))]),
+        reset: tape.mostly(None, &[Some(approval(1)), Some(approval(2))]),
         hibernated: tape.any(&[false, false, false, true]),
         paused_until: tape.mostly(None, &[Some(Time(2_000_000)), Some(Time(1))]),
     };
@@ -251,7 +252,7 @@ fn observed(tape: &mut Tape<'_>, main_pod: u8, record: &Record) -> Observed {
     let memory = Memory {
         status_term: tape.any(&[None, Some(record.term)]),
         resets_last_hour: tape.mostly(0, &[3]),
-        disk_has_room: !tape.rarely(),
+        crowded: tape.mostly(Pods::default(), &[Pods::ALL]),
     };
     Observed {
         read_at: READ_AT,

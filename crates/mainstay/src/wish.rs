@@ -1,0 +1,312 @@
+//! `mainstay reset`, `mainstay approve` and `mainstay quarantine`: what people ask for once.
+//!
+//! Each is an annotation of the cluster's object: the operator reads it, decides by the same rules as always, and says
+//! in the status what came of it. Nothing is done behind its back.
+
+use crate::kubernetes::client_for_people;
+use anyhow::{Context, Result, bail};
+use api::MemgraphCluster;
+use api::memgraph::QuarantineStatus;
+use api::memgraph::wishes::{APPROVE, PURGE, RESET};
+use clap::{Args, Subcommand, ValueEnum};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use mainstay_core::memgraph::ids::{Ordinal, ProcessId};
+use mainstay_core::memgraph::objects::{CONTAINER, ClusterName};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// How the answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// JSON.
+    Json,
+}
+
+/// Where, and how it is told.
+#[derive(Args)]
+struct Where {
+    /// A kubeconfig; without it a sandbox that runs, or what kubectl would use.
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// Only this namespace.
+    #[arg(long, short)]
+    namespace: Option<String>,
+    /// JSON instead of text.
+    #[arg(long, short)]
+    output: Option<Output>,
+}
+
+/// The same, and whether it is only looked at.
+#[derive(Args)]
+struct Way {
+    #[command(flatten)]
+    place: Where,
+    /// Only say what would be asked for.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Which pod.
+#[derive(Args)]
+pub(crate) struct PodArguments {
+    /// The pod, such as memgraph-ha-2.
+    pod: String,
+    #[command(flatten)]
+    way: Way,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Quarantine {
+    /// What resets set aside, on whose volume, and how large it is.
+    List(ListArguments),
+    /// Delete it for good.
+    Purge(PurgeArguments),
+}
+
+/// Of which pods.
+#[derive(Args)]
+pub(crate) struct ListArguments {
+    /// Only of this cluster, or of this pod.
+    name: Option<String>,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// What is to be deleted.
+#[derive(Args)]
+pub(crate) struct PurgeArguments {
+    /// The pod on whose volume it is.
+    pod: String,
+    /// The number that `mainstay quarantine list` shows.
+    id: u64,
+    #[command(flatten)]
+    way: Way,
+}
+
+/// Asks for the reset of a pod that nobody calls diverged.
+pub(crate) fn reset(arguments: PodArguments) -> ExitCode {
+    crate::run_to_end("reset", process_wish(arguments, RESET, "reset"))
+}
+
+/// Approves a reset that the operator does not do by itself.
+pub(crate) fn approve(arguments: PodArguments) -> ExitCode {
+    crate::run_to_end("approve", process_wish(arguments, APPROVE, "approve"))
+}
+
+/// What was set aside.
+pub(crate) fn quarantine(command: Quarantine) -> ExitCode {
+    match command {
+        Quarantine::List(arguments) => crate::run_to_end("quarantine list", list(arguments)),
+        Quarantine::Purge(arguments) => crate::run_to_end("quarantine purge", purge(arguments)),
+    }
+}
+
+/// A pod and the cluster that it belongs to.
+struct Found {
+    cluster: MemgraphCluster,
+    ordinal: Ordinal,
+    pod: Pod,
+}
+
+impl Found {
+    /// The container that runs now: a wish about it ends with it, and never hits the next one.
+    fn process(&self) -> Result<ProcessId> {
+        let statuses = self
+            .pod
+            .status
+            .iter()
+            .flat_map(|s| s.container_statuses.iter().flatten());
+        let mut running =
+            statuses.filter(|c| c.name == CONTAINER && c.state.as_ref().is_some_and(|s| s.running.is_some()));
+        let id = running.next().and_then(|c| c.container_id.clone());
+        let id = id.with_context(|| format!("the database of {} does not run", self.pod.name_any()))?;
+        id.parse()
+            .with_context(|| format!("`{id}` is no name of a container"))
+    }
+
+    /// Why a reset of this pod cannot come to anything, if that is plain already.
+    fn refusal(&self) -> Option<String> {
+        let status = self.cluster.status.as_ref()?;
+        let name = self.pod.name_any();
+        let main = status.target_main_pod.as_ref() == Some(&name);
+        main.then(|| format!("{name} is MAIN, or is to become it: it is never reset; move MAIN first"))
+    }
+}
+
+async fn clusters(client: &Client, namespace: Option<&str>) -> Result<Vec<MemgraphCluster>> {
+    let api: Api<MemgraphCluster> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let listed = api.list(&ListParams::default()).await;
+    Ok(listed.context("clusters cannot be listed")?.items)
+}
+
+async fn find(client: &Client, place: &Where, name: &str) -> Result<Found> {
+    let mut found = Vec::new();
+    for cluster in clusters(client, place.namespace.as_deref()).await? {
+        let named: Option<ClusterName> = cluster.name_any().parse().ok();
+        if let Some(ordinal) = named.and_then(|named| named.ordinal(name)) {
+            found.push((cluster, ordinal));
+        }
+    }
+    let Some((cluster, ordinal)) = found.pop() else {
+        bail!("`{name}` is no pod of a MemgraphCluster");
+    };
+    anyhow::ensure!(
+        found.is_empty(),
+        "several namespaces have a pod `{name}`; say which with --namespace"
+    );
+    let namespace = cluster.namespace().unwrap_or_default();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+    let pod = pods
+        .get(name)
+        .await
+        .with_context(|| format!("the pod `{name}` cannot be read"))?;
+    Ok(Found {
+        cluster,
+        ordinal,
+        pod,
+    })
+}
+
+async fn process_wish(arguments: PodArguments, annotation: &'static str, what: &str) -> Result<()> {
+    let PodArguments { pod, way } = arguments;
+    let client = client_for_people(way.place.kubeconfig.as_deref()).await?;
+    let found = find(&client, &way.place, &pod).await?;
+    if let Some(refusal) = found.refusal() {
+        bail!(refusal);
+    }
+    let value = format!("{} {}", found.ordinal.0, found.process()?);
+    ask(&client, &way, &found, what, (annotation, value)).await
+}
+
+async fn purge(arguments: PurgeArguments) -> Result<()> {
+    let PurgeArguments { pod, id, way } = arguments;
+    let client = client_for_people(way.place.kubeconfig.as_deref()).await?;
+    let found = find(&client, &way.place, &pod).await?;
+    let status = found.cluster.status.as_ref();
+    let known = status.iter().flat_map(|status| &status.quarantines);
+    let there = known.into_iter().any(|q| q.pod == pod && q.id == id);
+    anyhow::ensure!(
+        there,
+        "nothing was set aside on {pod} by request {id}; see `mainstay quarantine list`"
+    );
+    let value = format!("{} {id}", found.ordinal.0);
+    ask(&client, &way, &found, "purge", (PURGE, value)).await
+}
+
+async fn ask(client: &Client, way: &Way, found: &Found, what: &str, wish: (&str, String)) -> Result<()> {
+    let (annotation, value) = wish;
+    let (cluster, namespace) = (
+        found.cluster.name_any(),
+        found.cluster.namespace().unwrap_or_default(),
+    );
+    if !way.dry_run {
+        let api: Api<MemgraphCluster> = Api::namespaced(client.clone(), &namespace);
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { annotation: value } } }));
+        api.patch(&cluster, &PatchParams::default(), &patch)
+            .await
+            .with_context(|| format!("the MemgraphCluster `{cluster}` cannot be annotated"))?;
+    }
+    let told = json!({
+        "asked": what, "pod": found.pod.name_any(), "cluster": cluster, "namespace": namespace,
+        "annotation": annotation, "value": value, "dryRun": way.dry_run,
+    });
+    print!("{}", answer(&told, way.place.output)?);
+    Ok(())
+}
+
+fn answer(told: &Value, output: Option<Output>) -> Result<String> {
+    if output == Some(Output::Json) {
+        return Ok(format!("{}\n", serde_json::to_string_pretty(told)?));
+    }
+    let word = |key: &str| told.get(key).and_then(Value::as_str).unwrap_or_default();
+    let would = if told.get("dryRun") == Some(&Value::Bool(true)) {
+        "would ask"
+    } else {
+        "asked"
+    };
+    Ok(format!(
+        "{would} for `{}` of {}: {}={:?} on memgraphcluster/{}\n`mainstay why {}` says what comes of it\n",
+        word("asked"),
+        word("pod"),
+        word("annotation"),
+        word("value"),
+        word("cluster"),
+        word("cluster"),
+    ))
+}
+
+async fn list(arguments: ListArguments) -> Result<()> {
+    let ListArguments { name, place } = arguments;
+    let client = client_for_people(place.kubeconfig.as_deref()).await?;
+    let mut all: Vec<QuarantineStatus> = Vec::new();
+    for cluster in clusters(&client, place.namespace.as_deref()).await? {
+        let whole = name.is_none() || name.as_ref() == Some(&cluster.name_any());
+        let set_aside = cluster.status.unwrap_or_default().quarantines;
+        all.extend(
+            set_aside
+                .into_iter()
+                .filter(|q| whole || name.as_ref() == Some(&q.pod)),
+        );
+    }
+    if place.output == Some(Output::Json) {
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        print!("{}", table(&all));
+    }
+    Ok(())
+}
+
+fn table(all: &[QuarantineStatus]) -> String {
+    if all.is_empty() {
+        return "nothing was set aside\n".to_owned();
+    }
+    let width = all.iter().map(|q| q.pod.len()).max().unwrap_or_default().max(3);
+    let head = format!("{:width$}  {:>6}  {:>14}\n", "POD", "ID", "BYTES");
+    let lines = all
+        .iter()
+        .map(|QuarantineStatus { pod, id, bytes }| format!("{pod:width$}  {id:>6}  {bytes:>14}\n"));
+    std::iter::once(head).chain(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_aside_is_listed_in_lines() {
+        let all = [QuarantineStatus {
+            pod: "memgraph-ha-2".to_owned(),
+            id: 17,
+            bytes: 4096,
+        }];
+        assert_eq!(
+            table(&all),
+            "POD                ID           BYTES\nmemgraph-ha-2      17            4096\n"
+        );
+        assert_eq!(table(&[]), "nothing was set aside\n");
+    }
+
+    #[test]
+    fn a_dry_run_says_that_nothing_was_asked() {
+        let told = |dry_run| {
+            json!({
+                "asked": "reset", "pod": "memgraph-ha-2", "cluster": "memgraph-ha",
+                "annotation": RESET, "value": "2 ab", "dryRun": dry_run,
+            })
+        };
+        let said = answer(&told(true), None).unwrap();
+        assert!(
+            said.starts_with("would ask for `reset` of memgraph-ha-2"),
+            "{said}"
+        );
+        assert!(answer(&told(false), None).unwrap().starts_with("asked for"));
+        let parsed: Value = serde_json::from_str(&answer(&told(true), Some(Output::Json)).unwrap()).unwrap();
+        assert_eq!(parsed["dryRun"], true);
+    }
+}
