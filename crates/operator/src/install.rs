@@ -1,5 +1,6 @@
 //! The operator's own objects: what has to be in Kubernetes before it can run there. Pure.
 
+use crate::security;
 use api::MemgraphCluster;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
@@ -61,6 +62,12 @@ fn cluster_role() -> Value {
     })
 }
 
+/// The rules alone, as the chart has them: it is generated from this, so that they cannot differ.
+pub fn rules() -> Value {
+    let mut role = cluster_role();
+    role.get_mut("rules").map(Value::take).unwrap_or_default()
+}
+
 fn labels() -> Value {
     json!({ "app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": "mainstay" })
 }
@@ -104,6 +111,7 @@ impl Install {
         let container = json!({
             "name": "operator",
             "image": self.image,
+            "securityContext": security::own_container(),
             "args": args,
             "env": [field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")],
             "ports": [{ "name": "http", "containerPort": HTTP_PORT }],
@@ -116,7 +124,11 @@ impl Install {
             "selector": { "matchLabels": selector },
             "template": {
                 "metadata": { "labels": labels() },
-                "spec": { "serviceAccountName": NAME, "containers": [container] },
+                "spec": {
+                    "serviceAccountName": NAME,
+                    "securityContext": security::own_pod(),
+                    "containers": [container],
+                },
             },
         } });
         self.named("apps/v1", "Deployment", spec)
@@ -156,6 +168,13 @@ mod tests {
         let pod = deployment.spec.unwrap().template.spec.unwrap();
         let args = pod.containers.into_iter().next().unwrap().args.unwrap();
         assert_eq!(args.last().map(String::as_str), Some("--register-by-ip"));
+    }
+
+    #[test]
+    fn the_operator_asks_for_nothing_that_the_level_restricted_forbids() {
+        let deployment = one("Deployment");
+        let pod = deployment.pointer("/spec/template/spec").unwrap();
+        assert_eq!(security::forbidden(pod), Vec::<String>::new());
     }
 
     #[test]
