@@ -4,9 +4,11 @@
 //! harder question whether the tests would notice a wrong protocol.
 
 mod bench;
+mod charts;
 mod checks;
 mod conformance;
 mod drills;
+mod helm;
 mod kube;
 mod mutants;
 mod stages;
@@ -40,6 +42,8 @@ enum Task {
     Kube(kube::KubeTask),
     /// Assert against a cluster what Mainstay relies on of Kubernetes
     Conformance(kube::ConformanceArgs),
+    /// Lint and render the charts, compare with what is committed, and try values that must be refused
+    Charts(charts::ChartArgs),
     /// Measure what has a limit
     #[command(subcommand)]
     Bench(bench::BenchTask),
@@ -67,6 +71,7 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Mutants(args) => mutants::mutants(&workspace, &args),
         Task::Kube(task) => kube::kube(&workspace, &task),
         Task::Conformance(args) => kube::conformance(&workspace, &args),
+        Task::Charts(args) => charts::charts(&workspace, &args),
         Task::Bench(task) => bench::bench(&workspace, &task),
         Task::Drills(args) => drills::drills(&workspace, &args),
         Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),
