@@ -9,6 +9,7 @@ mod checks;
 mod conformance;
 mod drills;
 mod helm;
+mod image;
 mod kube;
 mod mutants;
 mod stages;
@@ -44,6 +45,8 @@ enum Task {
     Conformance(kube::ConformanceArgs),
     /// Lint and render the charts, compare with what is committed, and try values that must be refused
     Charts(charts::ChartArgs),
+    /// An OCI image of the program, without a daemon, and what is in it
+    Image(image::ImageArgs),
     /// Measure what has a limit
     #[command(subcommand)]
     Bench(bench::BenchTask),
@@ -72,6 +75,7 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Kube(task) => kube::kube(&workspace, &task),
         Task::Conformance(args) => kube::conformance(&workspace, &args),
         Task::Charts(args) => charts::charts(&workspace, &args),
+        Task::Image(args) => image::image(&workspace, &args),
         Task::Bench(task) => bench::bench(&workspace, &task),
         Task::Drills(args) => drills::drills(&workspace, &args),
         Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),
