@@ -137,7 +137,7 @@ pub(crate) fn built(said: &str) -> Result<PathBuf> {
 }
 
 /// A Python with the drivers, outside the checkout; the versions are in its name.
-fn python(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
     let folder = home(workspace)
         .join("drivers")
         .join(format!("python-{}", PACKAGES.join("-")));

@@ -8,6 +8,7 @@ mod charts;
 mod checks;
 mod conformance;
 mod drills;
+mod e2e;
 mod helm;
 mod image;
 mod kube;
@@ -47,6 +48,8 @@ enum Task {
     Charts(charts::ChartArgs),
     /// An OCI image of the program, without a daemon, and what is in it
     Image(image::ImageArgs),
+    /// Install image and charts on a real Kubernetes with nodes, break things while clients write, and count
+    E2e(e2e::E2eArgs),
     /// Measure what has a limit
     #[command(subcommand)]
     Bench(bench::BenchTask),
@@ -76,6 +79,7 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Conformance(args) => kube::conformance(&workspace, &args),
         Task::Charts(args) => charts::charts(&workspace, &args),
         Task::Image(args) => image::image(&workspace, &args),
+        Task::E2e(args) => e2e::e2e(&workspace, &args),
         Task::Bench(task) => bench::bench(&workspace, &task),
         Task::Drills(args) => drills::drills(&workspace, &args),
         Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),

@@ -52,8 +52,47 @@ pub(crate) fn image(workspace: &Workspace, args: &ImageArgs) -> Result<Verdict> 
         None => build(workspace)?,
     };
     let out = workspace.root().join(out);
-    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    let program = stripped(workspace, &program, &out)?;
+    let entrypoint = if *stand_in { STAND_IN } else { &[] };
+    let Packed {
+        archive,
+        digest,
+        compressed,
+        unpacked,
+    } = pack(workspace, &out, name, tag, &program, entrypoint)?;
+    println!("{}", archive.display());
+    println!("{name}:{tag} {digest}");
+    println!(
+        "{} compressed, {} unpacked",
+        mebibytes(compressed),
+        mebibytes(unpacked)
+    );
+    ensure!(
+        compressed < LARGEST,
+        "the image is larger than {}",
+        mebibytes(LARGEST)
+    );
+    Ok(Verdict::Good)
+}
+
+/// An image on disk.
+pub(crate) struct Packed {
+    pub(crate) archive: PathBuf,
+    pub(crate) digest: String,
+    pub(crate) compressed: usize,
+    pub(crate) unpacked: usize,
+}
+
+/// Packs a program: `NAME-TAG.tar` and `NAME-TAG.cdx.json`.
+pub(crate) fn pack(
+    workspace: &Workspace,
+    out: &Path,
+    name: &str,
+    tag: &str,
+    program: &Path,
+    entrypoint: &[&str],
+) -> Result<Packed> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let program = stripped(workspace, program, out)?;
     ensure_static(&program)?;
     let sbom = sbom::document(workspace, TARGET)?;
     let made = oci::image(&oci::Recipe {
@@ -61,7 +100,7 @@ pub(crate) fn image(workspace: &Workspace, args: &ImageArgs) -> Result<Verdict> 
         tag,
         version: env!("CARGO_PKG_VERSION"),
         program: &program,
-        entrypoint: if *stand_in { STAND_IN } else { &[] },
+        entrypoint,
         sbom: &sbom,
     })?;
     let file = format!("{}-{tag}", name.rsplit('/').next().unwrap_or(name));
@@ -69,27 +108,19 @@ pub(crate) fn image(workspace: &Workspace, args: &ImageArgs) -> Result<Verdict> 
     fs::write(&archive, &made.archive).with_context(|| format!("cannot write {}", archive.display()))?;
     let listed = out.join(format!("{file}.cdx.json"));
     fs::write(&listed, &sbom).with_context(|| format!("cannot write {}", listed.display()))?;
-    println!("{}", archive.display());
-    println!("{}", listed.display());
-    println!("{name}:{tag} {}", made.digest);
-    println!(
-        "{} compressed, {} unpacked",
-        mebibytes(made.compressed),
-        mebibytes(program.len())
-    );
-    ensure!(
-        made.compressed < LARGEST,
-        "the image is larger than {}",
-        mebibytes(LARGEST)
-    );
-    Ok(Verdict::Good)
+    Ok(Packed {
+        archive,
+        digest: made.digest,
+        compressed: made.compressed,
+        unpacked: program.len(),
+    })
 }
 
 /// As the sandbox starts it.
-const STAND_IN: &[&str] = &["standin", "memgraph", "--replication-address=0.0.0.0"];
+pub(crate) const STAND_IN: &[&str] = &["standin", "memgraph", "--replication-address=0.0.0.0"];
 
 /// The release, with no path of this machine in it: two checkouts in two folders give the same program.
-fn build(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut command = workspace.cargo();
     command
         .args(["build", "--locked", "--release", "--package", "mainstay"])
