@@ -2,6 +2,7 @@
 
 mod ledger;
 mod place;
+mod rights;
 mod suites;
 
 use std::path::PathBuf;
@@ -117,6 +118,10 @@ fn run(place: &Place<'_>, chosen: &[&'static Suite]) -> Result<Vec<Row>> {
             took: began.elapsed(),
             counted,
         });
+    }
+    if chosen.len() == SUITES.len() {
+        println!("\n== rights: every verb of the chart is needed, and none is missing");
+        rights::check(place)?;
     }
     Ok(rows)
 }

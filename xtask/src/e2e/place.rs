@@ -80,6 +80,17 @@ impl<'a> Place<'a> {
         self.folder.join("admin.kubeconfig")
     }
 
+    /// What the operators asked the API server for.
+    pub(crate) fn audit(&self) -> PathBuf {
+        self.folder.join("log/audit")
+    }
+
+    /// A file of the checkout.
+    pub(crate) fn file(&self, path: &str) -> Result<String> {
+        let path = self.workspace.root().join(path);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
     fn script(&self, what: &str) -> Command {
         let mut command = self.workspace.command("bash");
         command.args(["e2e/kube/nodes.sh", what]).arg(&self.folder);
