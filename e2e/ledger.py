@@ -7,6 +7,7 @@ what was acknowledged, failed or left unknown, the longest time without an ackno
 twice.
 """
 import json
+import logging
 import sys
 import threading
 import time
@@ -17,6 +18,9 @@ from neo4j.exceptions import DriverError, Neo4jError
 HOST, PORT, RUN = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 # Nothing can have been committed: said by the gateway, or by the database before a commit.
 NEVER = ("aborted on all instances", "not main anymore", "forbidden on the replica", "asked to abort")
+
+# What became of each write is counted; the driver's own account of it is only noise.
+logging.getLogger("neo4j").setLevel(logging.CRITICAL)
 
 
 class Ledger:

@@ -38,26 +38,28 @@ pub fn objects(install: &Install) -> Vec<Value> {
 }
 
 /// What the operator may do, and nothing else. It may do what its gateways may: nobody can grant what he has not.
+/// `cargo xtask e2e` compares it with what a real API server was asked for.
 fn cluster_role() -> Value {
-    let watched = json!(["get", "list", "watch"]);
-    let made = json!(["get", "list", "watch", "create", "update"]);
+    let made = json!(["get", "create", "update"]);
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": { "name": NAME, "labels": labels() },
         "rules": [
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": watched },
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status"], "verbs": ["patch", "update"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": ["get", "list", "watch"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status"], "verbs": ["patch"] },
             // By uid, to end one process for certain and to reset a diverged replica.
-            { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"] },
+            { "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "delete"] },
             { "apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"] },
-            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": watched },
-            { "apiGroups": [""], "resources": ["configmaps", "services", "serviceaccounts"], "verbs": made },
+            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"] },
+            // Records are watched.
+            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update"] },
+            { "apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": made },
             { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"] },
-            { "apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"] },
+            { "apiGroups": [""], "resources": ["events"], "verbs": ["create"] },
             { "apiGroups": ["apps"], "resources": ["statefulsets", "deployments"], "verbs": made },
             { "apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": made },
             { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": made },
-            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"] },
+            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "create", "update", "patch", "delete"] },
         ],
     })
 }

@@ -145,7 +145,7 @@ impl<'a> Place<'a> {
             let level = "pod-security.kubernetes.io/enforce=restricted";
             self.kubectl(&["label", "namespace", namespace, level])?;
         }
-        let file = self.folder.join("volumes.json");
+        let file = self.folder.join("log/volumes.json");
         fs::write(&file, self.volumes()?.to_string()).context("the volumes cannot be written")?;
         self.kubectl(&["apply", "-f", &file.to_string_lossy()])?;
         self.helm(
@@ -234,6 +234,27 @@ impl<'a> Place<'a> {
             };
             is("Ready") && is("Protected")
         })
+    }
+
+    /// Every database pod is of the newest revision, which is not the first, and ready.
+    pub(crate) fn until_all_new(&self, patience: Duration) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let set = self.object(Self::DATABASES, &format!("sts/{CLUSTER}"))?;
+            let number = |at: &str| set.pointer(at).and_then(Value::as_u64);
+            let pods = Some(u64::from(PODS));
+            let seen = number("/status/observedGeneration") == number("/metadata/generation");
+            let changed = number("/metadata/generation") > Some(1);
+            let new = number("/status/updatedReplicas") == pods && number("/status/readyReplicas") == pods;
+            if seen && changed && new {
+                return Ok(());
+            }
+            if began.elapsed() > patience {
+                let status = set.pointer("/status").cloned().unwrap_or_default();
+                bail!("not every pod is new after {patience:?}: {status}");
+            }
+            sleep(Duration::from_millis(200));
+        }
     }
 
     /// The address of a gateway: the machine reaches pods, and no Service.

@@ -57,6 +57,11 @@ pub(crate) const SUITES: &[Suite] = &[
         },
     },
     Suite {
+        name: "rolling",
+        about: "the spec changes, and every pod is made anew, MAIN last",
+        fault: roll,
+    },
+    Suite {
         name: "operator",
         about: "both operators are deleted at once",
         fault: |place| {
@@ -90,6 +95,24 @@ fn replaced(place: &Place<'_>, lose: impl Fn(&str) -> Result<()>) -> Result<()> 
         now.pointer("/status/term").and_then(Value::as_u64) > term
     })?;
     place.until_protected(Duration::from_mins(2))
+}
+
+/// Databases ask for a little processor, and there is one gateway more.
+const CHANGE: &str = r#"{"spec": {"resources": {"requests": {"cpu": "10m"}}, "gateway": {"replicas": 3}}}"#;
+
+fn roll(place: &Place<'_>) -> Result<()> {
+    place.kubectl(&[
+        "-n",
+        Place::DATABASES,
+        "patch",
+        "mgc/memgraph-ha",
+        "--type=merge",
+        "-p",
+        CHANGE,
+    ])?;
+    let patience = Duration::from_mins(4);
+    place.until_all_new(patience)?;
+    place.until_protected(patience)
 }
 
 fn kill_main(place: &Place<'_>) -> Result<()> {
