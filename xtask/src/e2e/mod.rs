@@ -29,6 +29,9 @@ pub(crate) struct E2eArgs {
     /// A program that was built before for the image, statically linked
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// The operator serves one namespace, with a Role and no ClusterRole
+    #[arg(long)]
+    one_namespace: bool,
     /// Leave the Kubernetes running, to look at it; the next run replaces it
     #[arg(long)]
     keep: bool,
@@ -60,7 +63,7 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
     ensure!((1..=9).contains(&args.nodes), "--nodes is 1 to 9");
     let chosen = chosen(&args.only)?;
     let place = Place::prepare(workspace, args.nodes, args.program.as_deref())?;
-    let went = place.up().and_then(|()| run(&place, &chosen));
+    let went = place.up().and_then(|()| run(&place, &chosen, args.one_namespace));
     // A part of the suites does not need every right.
     let rights = if went.is_ok() && chosen.len() == SUITES.len() {
         println!("\n== rights: every verb of the chart is needed, and none is missing");
@@ -103,9 +106,9 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
     Ok(if whole { Verdict::Good } else { Verdict::Bad })
 }
 
-fn run(place: &Place<'_>, chosen: &[&'static Suite]) -> Result<Vec<Row>> {
+fn run(place: &Place<'_>, chosen: &[&'static Suite], one_namespace: bool) -> Result<Vec<Row>> {
     let began = Instant::now();
-    place.install()?;
+    place.install(one_namespace)?;
     place.until_protected(Duration::from_mins(3))?;
     println!(
         "serving and protected {:.1} s after the charts were installed",

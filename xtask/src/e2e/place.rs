@@ -139,7 +139,7 @@ impl<'a> Place<'a> {
     }
 
     /// The namespaces enforce `restricted`; then the charts, as a person would install them.
-    pub(crate) fn install(&self) -> Result<()> {
+    pub(crate) fn install(&self, one_namespace: bool) -> Result<()> {
         for namespace in [Self::OPERATORS, Self::DATABASES] {
             self.kubectl(&["create", "namespace", namespace])?;
             let level = "pod-security.kubernetes.io/enforce=restricted";
@@ -148,11 +148,11 @@ impl<'a> Place<'a> {
         let file = self.folder.join("log/volumes.json");
         fs::write(&file, self.volumes()?.to_string()).context("the volumes cannot be written")?;
         self.kubectl(&["apply", "-f", &file.to_string_lossy()])?;
-        self.helm(
-            "mainstay",
-            Self::OPERATORS,
-            &[("image.repository", OWN), ("image.tag", TAG)],
-        )?;
+        let mut values = vec![("image.repository", OWN), ("image.tag", TAG)];
+        if one_namespace {
+            values.extend([("scope", "Namespace"), ("watchNamespace", Self::DATABASES)]);
+        }
+        self.helm("mainstay", Self::OPERATORS, &values)?;
         self.helm(
             CLUSTER,
             Self::DATABASES,
