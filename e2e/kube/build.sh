@@ -2,7 +2,8 @@
 # build.sh PROGRAM...: programs of a real Kubernetes, built once from the Go
 # module proxy into a cache outside the checkout; prints the folder they are in.
 #
-# PROGRAM: kubectl, etcd, kube-apiserver, kube-controller-manager.
+# PROGRAM: kubectl, etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
+# kubelet, kube-proxy; and pause, which holds the namespaces of a pod (needs cc).
 # `go install` refuses modules with replace directives, so Kubernetes' own
 # go.mod becomes a scratch module whose ./staging folders are the published
 # modules of the same release.
@@ -31,6 +32,10 @@ if [ ${#missing[@]} -gt 0 ]; then
   done
   for program in "${missing[@]}"; do
     case $program in
+      pause)
+        ${CC:-cc} -Os -static -s -DVERSION=1 -o "$scratch/pause" "$(go env GOMODCACHE)/k8s.io/kubernetes@v$release/build/pause/linux/pause.c"
+        mv "$scratch/pause" "$out/pause.$$" && mv "$out/pause.$$" "$out/pause"
+        continue ;;
       etcd) package=go.etcd.io/etcd/server/v3 ;;
       *) package=k8s.io/kubernetes/cmd/$program ;;
     esac

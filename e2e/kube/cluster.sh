@@ -2,11 +2,16 @@
 # cluster.sh up|down DIR: etcd, kube-apiserver and kube-controller-manager of a
 # real Kubernetes on loopback ports, without nodes. `up` prints the kubeconfig.
 # BIN is the folder of the programs (build.sh). No root, one cluster a machine.
+# nodes.sh gives it nodes: then ADDRESS is where they reach the API, and NODES
+# how many there will be.
 set -euo pipefail
 what=$1
 mkdir -p "$2"
 dir=$(cd "$2" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
 api=${API_PORT:-16443}
+address=${ADDRESS:-127.0.0.1}
+nodes=${NODES:-0}
 etcd=${ETCD_PORT:-12379}
 peer=$((etcd + 1))
 
@@ -24,7 +29,7 @@ down() {
     fi
     rm -f "$file"
   done
-  rm -rf "${dir:?}/etcd" "$dir/pki" "$dir/log" "$dir"/*.kubeconfig
+  rm -rf "${dir:?}/etcd" "$dir/pki" "$dir/log" "$dir"/*.kubeconfig "$dir/audit.json"
 }
 
 start() {
@@ -34,22 +39,7 @@ start() {
   echo $! > "$dir/$name.pid"
 }
 
-certificate() { # name subject usage names
-  openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$1.key" -out "$1.csr" -subj "$2" 2> /dev/null
-  { echo basicConstraints=CA:FALSE; echo keyUsage=digitalSignature; echo "extendedKeyUsage=$3"; [ -z "$4" ] || echo "subjectAltName=$4"; } > "$1.ext"
-  openssl x509 -req -in "$1.csr" -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile "$1.ext" -out "$1.crt" 2> /dev/null
-}
-
-kubeconfig() {
-  cat > "$dir/$1.kubeconfig" << K
-apiVersion: v1
-kind: Config
-clusters: [{name: real, cluster: {server: "https://127.0.0.1:$api", certificate-authority-data: $(base64 -w0 < ca.crt)}}]
-users: [{name: $1, user: {client-certificate-data: $(base64 -w0 < "$1.crt"), client-key-data: $(base64 -w0 < "$1.key")}}]
-contexts: [{name: real, context: {cluster: real, user: $1}}]
-current-context: real
-K
-}
+. "$here/keys.sh"
 
 wait_for_api() {
   for _ in $(seq 450); do
@@ -68,19 +58,34 @@ up() {
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -keyout ca.key -out ca.crt -subj /CN=ca -addext keyUsage=critical,keyCertSign 2> /dev/null
   openssl ecparam -name prime256v1 -genkey -noout -out sa.key
   openssl ec -in sa.key -pubout -out sa.pub 2> /dev/null
-  certificate apiserver /CN=kube-apiserver serverAuth "DNS:kubernetes,DNS:localhost,IP:127.0.0.1,IP:10.96.0.1"
+  certificate apiserver /CN=kube-apiserver serverAuth "DNS:kubernetes,DNS:kubernetes.default.svc,DNS:localhost,IP:127.0.0.1,IP:10.96.0.1,IP:$address"
   certificate admin /O=system:masters/CN=admin clientAuth ""
   certificate controllers /CN=system:kube-controller-manager clientAuth ""
   kubeconfig admin
   kubeconfig controllers
+  # Without nodes nobody may be told where the API is: nothing could reach it there.
+  more=(--endpoint-reconciler-type=none)
+  if [ "$nodes" -gt 0 ]; then
+    certificate kubelets /O=system:masters/CN=apiserver-to-kubelets clientAuth ""
+    certificate scheduler /CN=system:kube-scheduler clientAuth ""
+    kubeconfig scheduler
+    more=(--kubelet-client-certificate="$dir/pki/kubelets.crt" --kubelet-client-key="$dir/pki/kubelets.key" --kubelet-certificate-authority="$dir/pki/ca.crt"
+      --kubelet-preferred-address-types=InternalIP --enable-admission-plugins=NodeRestriction
+      --audit-policy-file="$dir/audit.json" --audit-log-path="$dir/log/audit")
+    # What the operator asks for, and nobody else: its rights are compared with it.
+    cat > "$dir/audit.json" << K
+{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
+  {"level": "Metadata", "users": ["system:serviceaccount:mainstay:mainstay-operator"]}, {"level": "None"}]}
+K
+  fi
   start etcd "$BIN/etcd" --data-dir "$dir/etcd" --listen-client-urls "http://127.0.0.1:$etcd" --advertise-client-urls "http://127.0.0.1:$etcd" \
     --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" --initial-cluster "default=http://127.0.0.1:$peer" \
     --unsafe-no-fsync --log-level=warn
-  start apiserver "$BIN/kube-apiserver" --etcd-servers="http://127.0.0.1:$etcd" --bind-address=127.0.0.1 --secure-port="$api" --advertise-address=127.0.0.1 \
+  start apiserver "$BIN/kube-apiserver" --etcd-servers="http://127.0.0.1:$etcd" --bind-address="$address" --secure-port="$api" --advertise-address="$address" \
     --tls-cert-file="$dir/pki/apiserver.crt" --tls-private-key-file="$dir/pki/apiserver.key" --client-ca-file="$dir/pki/ca.crt" \
     --service-account-key-file="$dir/pki/sa.pub" --service-account-signing-key-file="$dir/pki/sa.key" \
     --service-account-issuer=https://kubernetes.default.svc.cluster.local --authorization-mode=Node,RBAC --service-cluster-ip-range=10.96.0.0/16 \
-    --endpoint-reconciler-type=none --cert-dir="$dir/pki"
+    --cert-dir="$dir/pki" "${more[@]}"
   wait_for_api
   # The default limits of the client make the first minute slow.
   start controllers "$BIN/kube-controller-manager" --kubeconfig="$dir/controllers.kubeconfig" --authentication-kubeconfig="$dir/controllers.kubeconfig" \

@@ -123,6 +123,11 @@ fn build(workspace: &Workspace, release: bool) -> Result<PathBuf> {
     build.args(["--profile", if release { "release" } else { "test" }]);
     println!("$ {}", display(&build));
     let said = String::from_utf8(capture(&mut build)?)?;
+    built(&said)
+}
+
+/// Where cargo says that it put the product.
+pub(crate) fn built(said: &str) -> Result<PathBuf> {
     let program = said
         .lines()
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
@@ -132,7 +137,7 @@ fn build(workspace: &Workspace, release: bool) -> Result<PathBuf> {
 }
 
 /// A Python with the drivers, outside the checkout; the versions are in its name.
-fn python(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn python(workspace: &Workspace) -> Result<PathBuf> {
     let folder = home(workspace)
         .join("drivers")
         .join(format!("python-{}", PACKAGES.join("-")));

@@ -4,9 +4,13 @@
 //! harder question whether the tests would notice a wrong protocol.
 
 mod bench;
+mod charts;
 mod checks;
 mod conformance;
 mod drills;
+mod e2e;
+mod helm;
+mod image;
 mod kube;
 mod mutants;
 mod stages;
@@ -40,6 +44,12 @@ enum Task {
     Kube(kube::KubeTask),
     /// Assert against a cluster what Mainstay relies on of Kubernetes
     Conformance(kube::ConformanceArgs),
+    /// Lint and render the charts, compare with what is committed, and try values that must be refused
+    Charts(charts::ChartArgs),
+    /// An OCI image of the program, without a daemon, and what is in it
+    Image(image::ImageArgs),
+    /// Install image and charts on a real Kubernetes with nodes, break things while clients write, and count
+    E2e(e2e::E2eArgs),
     /// Measure what has a limit
     #[command(subcommand)]
     Bench(bench::BenchTask),
@@ -67,6 +77,9 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Mutants(args) => mutants::mutants(&workspace, &args),
         Task::Kube(task) => kube::kube(&workspace, &task),
         Task::Conformance(args) => kube::conformance(&workspace, &args),
+        Task::Charts(args) => charts::charts(&workspace, &args),
+        Task::Image(args) => image::image(&workspace, &args),
+        Task::E2e(args) => e2e::e2e(&workspace, &args),
         Task::Bench(task) => bench::bench(&workspace, &task),
         Task::Drills(args) => drills::drills(&workspace, &args),
         Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::Verdict;
+use crate::charts;
 use crate::checks;
 use crate::conformance;
 use crate::summary::{Outcome, Summary, seconds};
@@ -94,6 +95,11 @@ const STAGES: &[Stage] = &[
         name: "deny",
         about: "licences, banned crates and sources of all dependencies",
         run: Run::Check(deny),
+    },
+    Stage {
+        name: "charts",
+        about: "the charts are linted, render what is committed, and refuse bad values; needs go once",
+        run: Run::Check(charts::stage),
     },
     Stage {
         name: "test",

@@ -7,7 +7,7 @@ pub mod memgraph;
 
 pub use memgraph::{MemgraphCluster, MemgraphClusterSpec, MemgraphClusterStatus};
 
-/// The definition of the kind, as it is committed in `deploy/`. JSON, which is YAML.
+/// The definition of the kind, as it is committed in the chart. JSON, which is YAML.
 pub fn definition() -> Result<String, serde_json::Error> {
     use kube::CustomResourceExt;
     Ok(serde_json::to_string_pretty(&MemgraphCluster::crd())? + "\n")

@@ -1,5 +1,6 @@
 //! The operator's own objects: what has to be in Kubernetes before it can run there. Pure.
 
+use crate::security;
 use api::MemgraphCluster;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
@@ -37,27 +38,35 @@ pub fn objects(install: &Install) -> Vec<Value> {
 }
 
 /// What the operator may do, and nothing else. It may do what its gateways may: nobody can grant what he has not.
+/// `cargo xtask e2e` compares it with what a real API server was asked for.
 fn cluster_role() -> Value {
-    let watched = json!(["get", "list", "watch"]);
-    let made = json!(["get", "list", "watch", "create", "update"]);
+    let made = json!(["get", "create", "update"]);
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": { "name": NAME, "labels": labels() },
         "rules": [
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": watched },
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status"], "verbs": ["patch", "update"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": ["get", "list", "watch"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status"], "verbs": ["patch"] },
             // By uid, to end one process for certain and to reset a diverged replica.
-            { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"] },
-            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": watched },
-            { "apiGroups": [""], "resources": ["configmaps", "services", "serviceaccounts"], "verbs": made },
+            { "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "delete"] },
+            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"] },
+            // Records are watched.
+            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update"] },
+            { "apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": made },
             { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"] },
-            { "apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"] },
+            { "apiGroups": [""], "resources": ["events"], "verbs": ["create"] },
             { "apiGroups": ["apps"], "resources": ["statefulsets", "deployments"], "verbs": made },
             { "apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": made },
             { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": made },
-            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"] },
+            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "create", "update", "patch", "delete"] },
         ],
     })
+}
+
+/// The rules alone, as the chart has them: it is generated from this, so that they cannot differ.
+pub fn rules() -> Value {
+    let mut role = cluster_role();
+    role.get_mut("rules").map(Value::take).unwrap_or_default()
 }
 
 fn labels() -> Value {
@@ -103,6 +112,7 @@ impl Install {
         let container = json!({
             "name": "operator",
             "image": self.image,
+            "securityContext": security::own_container(),
             "args": args,
             "env": [field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")],
             "ports": [{ "name": "http", "containerPort": HTTP_PORT }],
@@ -115,7 +125,11 @@ impl Install {
             "selector": { "matchLabels": selector },
             "template": {
                 "metadata": { "labels": labels() },
-                "spec": { "serviceAccountName": NAME, "containers": [container] },
+                "spec": {
+                    "serviceAccountName": NAME,
+                    "securityContext": security::own_pod(),
+                    "containers": [container],
+                },
             },
         } });
         self.named("apps/v1", "Deployment", spec)
@@ -155,6 +169,13 @@ mod tests {
         let pod = deployment.spec.unwrap().template.spec.unwrap();
         let args = pod.containers.into_iter().next().unwrap().args.unwrap();
         assert_eq!(args.last().map(String::as_str), Some("--register-by-ip"));
+    }
+
+    #[test]
+    fn the_operator_asks_for_nothing_that_the_level_restricted_forbids() {
+        let deployment = one("Deployment");
+        let pod = deployment.pointer("/spec/template/spec").unwrap();
+        assert_eq!(security::forbidden(pod), Vec::<String>::new());
     }
 
     #[test]

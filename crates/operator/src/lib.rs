@@ -8,6 +8,7 @@
 //! | `http` | health, metrics, state |
 //! | `install` | the objects of the operator itself |
 //! | `pod` | what runs inside a database pod |
+//! | `security` | what our pods may do |
 //!
 //! Read `memgraph::keeper` first: one turn is one screen.
 
@@ -20,6 +21,7 @@ pub mod install;
 pub mod memgraph;
 pub mod pod;
 pub mod run;
+pub mod security;
 pub mod tap;
 
 pub use run::{Config, Operator, RunError};

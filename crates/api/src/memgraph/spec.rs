@@ -55,6 +55,9 @@ pub struct MemgraphClusterSpec {
     pub image: String,
     /// More flags for Memgraph. Those that the protocol depends on are ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // Here and below: Kubernetes refuses a rule that could cost much, and takes what has no bound for endless. Our own
+    // bounds are narrower and have a sentence.
+    #[schemars(length(max = 128), inner(length(max = 1024)))]
     #[x_kube(
         validation = Rule::new("self.all(f, f.startsWith('--'))").message("every entry of spec.flags begins with `--`, as in --log-level=WARNING"),
         validation = Rule::new("!self.exists(f, f.matches('^--(data.directory|init.file|bolt.port|bolt.address|storage.wal.enabled|storage.wal.file.flush.every.n.tx|storage.snapshot.on.exit|storage.snapshot.interval.*|replication.restore.state.on.startup|data.recovery.on.startup|storage.recover.on.startup|storage.mode|coordinator.*|management.port)(=|$)'))").message("spec.flags sets a flag that the protocol depends on; remove it (durability is spec.durability)"),
@@ -85,6 +88,7 @@ pub struct MemgraphClusterSpec {
     /// Statements to run on a new MAIN before it serves: Memgraph Community does not replicate users,
     /// triggers, streams and settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), inner(length(max = 4096)))]
     #[x_kube(
         validation = Rule::new("self.all(s, s.size() > 0)").message("spec.onPromotion has an empty statement; remove it"),
         validation = Rule::new("self.size() <= 100").message("spec.onPromotion has more than 100 statements: they run before a new MAIN serves; keep them few"),
@@ -317,6 +321,7 @@ impl Default for Gateway {
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
     /// Until when, as RFC 3339. A pause without an end is a cluster that nobody looks after.
+    #[schemars(length(max = 64))]
     #[x_kube(validation = Rule::new("self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')").message("spec.paused.until is a time such as 2026-11-16T04:00:00Z"))]
     pub until: String,
 }

@@ -71,8 +71,8 @@ fn passing(view: &View<'_>, main: &Main) -> Option<bool> {
     let alone = start_fence && view.seen.is_gone(main.pod, main.process);
     let fenced = alone || view.seen.all_confirmed_term(view.record.term);
     // The end of a MAIN that is being ended is worth waiting for: with it nobody doubts the history of what runs next.
-    let tries = if alone { 2 } else { 5 };
-    let tried = view.now.since(view.record.since) > view.spec().promotion_patience * tries;
+    let patience = view.spec().promotion_patience * if alone { 2 } else { 5 };
+    let tried = view.now.since(view.record.since) > patience;
     (fenced && tried).then_some(alone)
 }
 

@@ -217,6 +217,7 @@ mod tests {
             peers: vec![],
             suspect: false,
             forced: None,
+            claim: None,
         };
         let main = Main {
             pod: Ordinal(0),

@@ -133,6 +133,7 @@ mod tests {
             peers: vec![],
             suspect: false,
             forced: None,
+            claim: None,
         };
         let record = Record::initialising(Term(1), candidate, Time(1));
         Told {

@@ -3,6 +3,7 @@
 use super::{DATA_FOLDER, DATA_PATH, INIT_FILE, INIT_FOLDER, gateway};
 use crate::memgraph::cluster::{ReplicationPorts, Settings};
 use crate::memgraph::database::demote;
+use crate::security;
 use api::MemgraphCluster;
 use api::memgraph::Durability;
 use kube::{Resource, ResourceExt};
@@ -201,6 +202,7 @@ impl Site<'_> {
             "name": CONTAINER,
             "image": spec.image,
             "args": self.flags(),
+            "securityContext": security::database_container(),
             // Large queries spill here; the root file system of a container is small.
             "env": [
                 { "name": "TMPDIR", "value": DATA_PATH },
@@ -243,6 +245,7 @@ impl Site<'_> {
             "spec": {
                 "serviceAccountName": self.name.database(),
                 "terminationGracePeriodSeconds": 60,
+                "securityContext": security::database_pod(),
                 "initContainers": [self.init_container()],
                 "containers": [self.container(), self.helper()],
                 "affinity": self.apart("database"),
@@ -448,6 +451,21 @@ mod tests {
             role["rules"],
             json!([{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["memgraph-ha-topology"], "verbs": ["get"] }])
         );
+    }
+
+    #[test]
+    fn no_pod_asks_for_what_the_level_restricted_forbids() {
+        let pods: Vec<Value> = built(&json!({}))
+            .iter()
+            .filter_map(|owned| owned.object.pointer("/spec/template/spec").cloned())
+            .collect();
+        assert_eq!(pods.len(), 2, "the databases and the gateways");
+        for pod in &pods {
+            assert_eq!(security::forbidden(pod), Vec::<String>::new());
+        }
+        // The init container moves what the database wrote: nobody may give it another user.
+        let user = pods[0].pointer("/securityContext/runAsUser");
+        assert_eq!(user, Some(&json!(security::DATABASE_USER)));
     }
 
     #[test]

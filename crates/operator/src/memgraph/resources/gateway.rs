@@ -2,6 +2,7 @@
 
 use super::ADMIN_PORT;
 use super::build::{Owned, Site};
+use crate::security;
 use mainstay_core::memgraph::objects::BOLT_PORT;
 use serde_json::{Value, json};
 
@@ -43,6 +44,7 @@ impl Site<'_> {
         let container = json!({
             "name": "gateway",
             "image": image,
+            "securityContext": security::own_container(),
             "args": [
                 "gateway",
                 format!("--cluster={}", self.name),
@@ -69,6 +71,7 @@ impl Site<'_> {
             "spec": {
                 "serviceAccountName": self.name.gateway(),
                 "terminationGracePeriodSeconds": 30,
+                "securityContext": security::own_pod(),
                 "containers": [container],
                 "affinity": self.apart(ROLE),
                 "volumes": [{ "name": "token", "secret": { "secretName": self.name.push_token() } }],

@@ -3,6 +3,7 @@
 use super::DATA_PATH;
 use super::build::Site;
 use crate::pod::INIT_CONTAINER;
+use crate::security;
 use mainstay_core::memgraph::helper::{HELPER, HELPER_PORT};
 use serde_json::{Value, json};
 
@@ -50,6 +51,7 @@ impl Site<'_> {
         json!({
             "name": name,
             "image": self.settings.image,
+            "securityContext": security::own_container(),
             "args": args,
             "env": [
                 field("POD_NAME", "metadata.name"),

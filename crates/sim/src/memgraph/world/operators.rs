@@ -41,7 +41,7 @@ impl State {
         }
         match look {
             Look::Suspect | Look::SuspectLate => {
-                self.budget.suspicions = self.budget.suspicions.saturating_sub(1)
+                self.budget.suspicions = self.budget.suspicions.saturating_sub(1);
             }
             Look::Switchover => self.budget.switchovers = self.budget.switchovers.saturating_sub(1),
             Look::Plain | Look::Late | Look::Dying(_) => {}
