@@ -30,10 +30,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What to drill, and where.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a word of the command line"
-)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a word of the command line")]
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// What is broken.
