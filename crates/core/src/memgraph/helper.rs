@@ -123,6 +123,10 @@ pub fn pre_stop(asked: Asked<'_>, me: Ordinal, waited: Duration, limits: PreStop
                 // All of them end, and the record says who was MAIN.
                 State::Hibernated => return PreStop::Free,
                 _ if !mine => return PreStop::Free,
+                // Deposed: its successor may be waiting for its end (R30).
+                State::NoMain if record.candidate.as_ref().is_some_and(|c| c.pod != me) => {
+                    return PreStop::Free;
+                }
                 State::Serving if record.sync.is_none() => nobody,
                 _ => successor,
             }
@@ -325,11 +329,27 @@ mod tests {
             PreStop::TooLong,
             "nobody could succeed it"
         );
+        let successor = |pod| Candidate {
+            pod: Ordinal(pod),
+            process: ProcessId(2),
+            volume: VolumeId(2),
+            peers: vec![],
+            suspect: false,
+            forced: None,
+            claim: None,
+        };
+        let moving = protected().switching_over(successor(1), Time(2));
+        assert_eq!(after(&moving, 0, 39), PreStop::Wait, "until the other one serves");
+        let deposed = protected().new_term(successor(1), true, Time(2));
+        assert_eq!(after(&deposed, 0, 0), PreStop::Free);
+        let again = protected().new_term(successor(0), true, Time(2));
+        assert_eq!(after(&again, 0, 39), PreStop::Wait);
         let asked = |asked, waited| pre_stop(asked, Ordinal(0), Duration::from_secs(waited), limits);
         assert_eq!(asked(Asked::NoRecord, 0), PreStop::Free);
         assert_eq!(asked(Asked::NoAnswer, 39), PreStop::Wait);
         assert_eq!(asked(Asked::NoAnswer, 40), PreStop::TooLong);
     }
+
     fn report(free_bytes: u64, data_bytes: u64, ids: &[u64]) -> VolumeReport {
         VolumeReport {
             pod_uid: PodUid(5),
