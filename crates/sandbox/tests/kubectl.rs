@@ -2,6 +2,7 @@
 //!
 //! The program is built once by `e2e/kube/build.sh` into the cache of tools.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -374,12 +375,16 @@ async fn kubectl_reads_logs_executes_watches_and_drains() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let listed = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .any(|line| line.contains("db-0"));
+    assert!(listed, "what was there is listed first: what follows is watched");
     let file = kubectl.file("set.json", &workload("StatefulSet", "db:1"));
     kubectl.ok(&["apply", "-f", &file]);
     kubectl.ok(&["create", "-f", &kubectl.file("pod.json", &pod("db-1"))]);
     let seen = tokio::task::spawn_blocking(move || {
-        use std::io::{BufRead as _, BufReader};
-        let lines = BufReader::new(watching.stdout.take().unwrap()).lines();
         let found = lines.map_while(Result::ok).any(|line| line.contains("db-1"));
         // Only this process, which this test started.
         watching.kill().unwrap();

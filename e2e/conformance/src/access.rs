@@ -45,7 +45,7 @@ async fn account(world: &World, rules: &Value) -> Result<Option<World>> {
         .await?;
     let token = world.worked("token", token)?;
     world.so("a token", token.text("/status/token").len() > 20, &json!(null))?;
-    let Some(robot) = world.logged_in(token.text("/status/token")) else {
+    let Some(robot) = world.logged_in(token.text("/status/token"))? else {
         return Ok(None);
     };
     // A real server learns of a new role a moment later.
@@ -147,7 +147,7 @@ async fn one_can_ask_what_one_may(world: World) -> Result<()> {
 }
 
 async fn a_bad_token_is_unauthorized(world: World) -> Result<()> {
-    let Some(nobody) = world.logged_in("no-such-token") else {
+    let Some(nobody) = world.logged_in("no-such-token")? else {
         return Ok(());
     };
     let read = nobody.get("/api/v1/{ns}/configmaps").await?;

@@ -6,6 +6,7 @@
 
 mod access;
 mod applying;
+mod controllers;
 mod custom;
 mod deletion;
 mod lists;
@@ -41,8 +42,8 @@ macro_rules! checks {
 }
 pub(crate) use checks;
 
-/// Makes a client out of a token, where that is possible.
-pub type Login = Arc<dyn Fn(&str) -> Client + Send + Sync>;
+/// Makes a client out of a token.
+pub type Login = Arc<dyn Fn(&str) -> kube::Result<Client> + Send + Sync>;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -53,6 +54,8 @@ pub struct Report {
     pub assertions: usize,
     /// Which checks failed, and why.
     pub failures: Vec<(String, String)>,
+    /// Which checks could not ask what they are for, and why.
+    pub skipped: Vec<(String, String)>,
 }
 
 /// Longer than anything takes on a busy machine.
@@ -71,6 +74,7 @@ pub async fn run(client: &Client, login: Option<&Login>, only: &str) -> Report {
         applying::CHECKS,
         custom::CHECKS,
         workloads::CHECKS,
+        controllers::CHECKS,
         access::CHECKS,
     ];
     for check in all
@@ -81,7 +85,11 @@ pub async fn run(client: &Client, login: Option<&Login>, only: &str) -> Report {
         report.checks += 1;
         let outcome = tokio::time::timeout(PATIENCE, one(check, client, login, &assertions)).await;
         let failure = match outcome {
-            Ok(Ok(())) => continue,
+            Ok(Ok(None)) => continue,
+            Ok(Ok(Some(why))) => {
+                report.skipped.push((check.name.to_owned(), why.to_owned()));
+                continue;
+            }
             Ok(Err(error)) => format!("{error:#}"),
             Err(_) => format!("not done within {PATIENCE:?}"),
         };
@@ -96,10 +104,11 @@ async fn one(
     client: &Client,
     login: Option<&Login>,
     assertions: &Arc<AtomicUsize>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<&'static str>> {
     let world = World::new(client.clone(), login.cloned(), Arc::clone(assertions)).await?;
     let cleaning = world.clone();
     let outcome = (check.run)(world).await;
     cleaning.clean().await?;
-    outcome
+    outcome?;
+    Ok(cleaning.skipped())
 }

@@ -1,6 +1,7 @@
 //! Create, read, replace; names, revisions, generations.
 
 use anyhow::Result;
+use http::Method;
 use serde_json::json;
 
 use crate::world::set;
@@ -12,6 +13,7 @@ checks![
     what_does_not_exist_is_not_found,
     a_generated_name_begins_as_asked,
     a_bad_name_is_invalid,
+    a_body_that_is_no_json_is_a_bad_request,
     a_bad_body_is_a_bad_request,
     a_replacement_with_an_old_version_is_a_conflict,
     a_replacement_without_a_version_overwrites_a_config_map_but_no_lease,
@@ -97,6 +99,24 @@ async fn a_bad_name_is_invalid(world: World) -> Result<()> {
         )
         .await?;
     world.refused("a service with a dot", &service, 422, "Invalid")
+}
+
+async fn a_body_that_is_no_json_is_a_bad_request(world: World) -> Result<()> {
+    const JSON: &str = "application/json";
+    for body in ["", "hello", "{\"metadata\": {", "[1, 2]", "\"text\""] {
+        let reply = world.raw(Method::POST, MAPS, JSON, body).await?;
+        world.refused(&format!("`{body}` as an object"), &reply, 400, "BadRequest")?;
+    }
+    world.config_map("a", &json!({}), &json!({})).await?;
+    for kind in ["merge-patch+json", "json-patch+json"] {
+        let kind = format!("application/{kind}");
+        let reply = world
+            .raw(Method::PATCH, &format!("{MAPS}/a"), &kind, "{\"data\": ")
+            .await?;
+        world.refused(&kind, &reply, 400, "BadRequest")?;
+    }
+    let reply = world.get("/api/v1/namespaces/%zz/configmaps").await?;
+    world.same("a path that cannot be decoded", reply.code, 400)
 }
 
 async fn a_bad_body_is_a_bad_request(world: World) -> Result<()> {

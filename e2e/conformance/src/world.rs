@@ -1,7 +1,7 @@
 //! What a check works with: a namespace, a client, and a way to assert.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -65,6 +65,7 @@ pub struct World {
     /// The namespace of this check.
     pub namespace: String,
     assertions: Arc<AtomicUsize>,
+    skipped: Arc<OnceLock<&'static str>>,
 }
 
 impl World {
@@ -78,6 +79,7 @@ impl World {
             login,
             namespace: String::new(),
             assertions,
+            skipped: Arc::default(),
         };
         let body = json!({"metadata": {"generateName": "conformance-"}});
         let made = world.post("/api/v1/namespaces", &body).await?;
@@ -95,12 +97,40 @@ impl World {
     }
 
     /// The same namespace as somebody else; `None` where tokens cannot be used.
-    pub fn logged_in(&self, token: &str) -> Option<Self> {
-        let login = self.login.as_ref()?;
-        Some(Self {
-            client: login(token),
+    pub fn logged_in(&self, token: &str) -> Result<Option<Self>> {
+        let Some(login) = &self.login else {
+            self.skip("tokens cannot be used here");
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            client: login(token)?,
             ..self.clone()
-        })
+        }))
+    }
+
+    /// What this check is for cannot be asked here. It is reported.
+    pub fn skip(&self, why: &'static str) {
+        self.skipped.get_or_init(|| why);
+    }
+
+    pub(crate) fn skipped(&self) -> Option<&'static str> {
+        self.skipped.get().copied()
+    }
+
+    /// Does anybody carry out what objects ask for? A dependent of nobody tells: garbage is collected by a controller.
+    pub async fn has_controllers(&self) -> Result<bool> {
+        let nobody = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "00000000-0000-4000-8000-000000000000"});
+        let body = json!({"metadata": {"name": "orphan", "ownerReferences": [nobody]}});
+        let orphan = "/api/v1/{ns}/configmaps/orphan";
+        self.worked("made", self.post("/api/v1/{ns}/configmaps", &body).await?)?;
+        for _ in 0..50 {
+            if self.get(orphan).await?.code == 404 {
+                return Ok(true);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.skip("no controllers run here");
+        Ok(false)
     }
 
     /// Assert that two values are equal.
@@ -212,6 +242,23 @@ impl World {
     /// `PATCH` of a kind: `merge-patch+json`, `json-patch+json`, `strategic-merge-patch+json`, `apply-patch+yaml`.
     pub async fn patch(&self, kind: &str, path: &str, body: &Value) -> Result<Reply> {
         self.call(Method::PATCH, path, &format!("application/{kind}"), Some(body))
+            .await
+    }
+
+    /// Any bytes as a body.
+    pub async fn raw(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &'static str,
+    ) -> Result<Reply> {
+        let request = Request::builder()
+            .method(method)
+            .uri(self.path(path))
+            .header("content-type", content_type)
+            .header("accept", "application/json");
+        self.send(request.body(Body::from(body.as_bytes().to_vec()))?)
             .await
     }
 

@@ -1,7 +1,7 @@
 //! Pods outside the pair: registered ASYNC, repaired, dropped when they are gone for good. They never block
 //! anything, and no failover looks at them.
 
-use super::ids::{Ordinal, RegistrationName};
+use super::ids::{Ordinal, ProofId, RegistrationName};
 use super::observed::{Answer, Mode, Pod, Registration, Role, Status};
 use super::pair::register_async;
 use super::plan::{Plan, Step, Target};
@@ -116,6 +116,11 @@ fn one(view: &View<'_>, main: &Main, on: Target, pod: &Pod, own: Option<&Registr
         Some(r) if r.status != Status::Ready => Plan::wait(
             Reason::new(Rule::Async, Why::CatchingUp { pod: ordinal }).on([view.listed(main.pod, r)]),
         ),
+        Some(_) if view.is_hollow(main, ordinal) && view.record.writes == Writes::Open => {
+            let reason = Reason::new(Rule::Async, Why::Hollow { pod: ordinal }).on(view.said(ordinal));
+            let proof = ProofId(view.seen.turn);
+            Plan::because(reason).then(Step::WriteProof { on, proof })
+        }
         Some(_) => Plan::default(),
     }
 }

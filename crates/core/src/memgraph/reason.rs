@@ -159,6 +159,7 @@ whys! {
     RecordRebuilt { main: Ordinal } => "the record was lost; {main} is the one MAIN with the highest term in its data",
     // ASYNC
     ExtraMain { pod: Ordinal } => "{pod} is outside the pair and answers as MAIN: it is demoted",
+    Hollow { pod: Ordinal } => "{pod} is empty, and MAIN still calls it ready: MAIN commits once, and finds out",
     NotWanted { pod: Ordinal } => "{pod} is not part of the cluster any more: its registration is dropped",
 }
 

@@ -242,8 +242,8 @@ pub(super) fn pending(
     let overruled =
         reset.term != view.record.term || pod == main.pod || view.record.sync.is_some_and(|s| s.pod == pod);
     let successor = view.answer(pod).is_some_and(|a| a.process != reset.process);
-    let back =
-        successor && View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready);
+    let ready = View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready);
+    let back = successor && ready && !view.is_hollow(main, pod);
     // It restarted before the marker was written: nothing was wiped, and a new request is needed.
     let missed = successor && is_accused(view, main, pod);
     let late = view.now.since(reset.since) > view.spec().reset_patience;

@@ -217,6 +217,12 @@ impl<'a> View<'a> {
         r.attached && r.status != Status::Diverged && r.moved.is_some_and(fresh)
     }
 
+    /// Is this pod empty beside a MAIN that is not? One that came back so between two pings is still called `ready`
+    /// (the status is a cache), until a commit of MAIN finds out.
+    pub fn is_hollow(&self, main: &Main, pod: Ordinal) -> bool {
+        matches!(self.mark(main.pod), Some(Some(_))) && self.mark(pod) == Some(None)
+    }
+
     /// May writes be held now? Holds are short and have pauses between them.
     pub fn may_hold(&self) -> bool {
         let never = self.record.held_at == Time::ZERO;

@@ -215,3 +215,33 @@ fn an_async_pod_that_is_registered_otherwise() {
         ]
     );
 }
+
+/// A replica that came back empty between two pings was called `ready` and stayed empty until somebody wrote.
+#[test]
+fn an_empty_replica_that_main_calls_ready_is_found_out_by_a_commit() {
+    let hollow = || cluster().mark(2, None);
+    assert_table!(
+        "async_pods__an_empty_replica_is_found_out",
+        [
+            ("it is empty", hollow()),
+            (
+                "what is on it could not be read",
+                cluster().answer(2, |a| a.data = None)
+            ),
+            (
+                "it catches up already",
+                hollow().listed(2, |r| r.status = Status::Recovery)
+            ),
+            (
+                "writes do not stand open",
+                hollow().record(|r| r.writes = Writes::Closed)
+            ),
+            ("MAIN lost its own mark", hollow().mark(0, None)),
+            (
+                "its reset is not over before it has the data",
+                hollow().resetting(2).restarted(2).mark(2, None)
+            ),
+            ("and then it is", cluster().resetting(2).restarted(2)),
+        ]
+    );
+}

@@ -524,6 +524,7 @@ fn a_replica_that_is_fed_confirms_that_main_accepts_somebody() {
             .unprotected()
             .unregistered(1)
             .accused(1, 3)
+            .mark(1, Some(TERM.0 - 1))
             .listed(2, move |r| {
                 r.status = status;
                 r.behind = -40;
