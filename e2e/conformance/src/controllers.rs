@@ -1,7 +1,7 @@
 //! What controllers make of what was asked for, as far as it needs no node.
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{World, checks};
 
@@ -36,14 +36,15 @@ async fn a_stateful_set_makes_one_pod_after_the_other(world: World) -> Result<()
         "StatefulSet",
     )?;
     let labels = first.at("/metadata/labels");
-    for (label, wanted) in [
+    let label = |name: &str| labels.get(name).and_then(Value::as_str);
+    for (name, wanted) in [
         ("app", "db"),
         ("statefulset.kubernetes.io/pod-name", "db-0"),
         ("apps.kubernetes.io/pod-index", "0"),
     ] {
-        world.same(label, labels[label].as_str(), Some(wanted))?;
+        world.same(name, label(name), Some(wanted))?;
     }
-    let revision = labels["controller-revision-hash"].as_str().unwrap_or_default();
+    let revision = label("controller-revision-hash").unwrap_or_default();
     world.so("its revision", revision.starts_with("db-"), &labels)?;
     world.same("host name", first.text("/spec/hostname"), "db-0")?;
     world.same("subdomain", first.text("/spec/subdomain"), "db")?;

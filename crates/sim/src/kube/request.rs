@@ -172,13 +172,15 @@ pub(crate) struct Target {
     pub(crate) subresource: Option<String>,
 }
 
-/// The segments of a path, decoded. A path with an empty or undecodable
-/// segment names nothing.
+/// The segments of a path, decoded. One that cannot be is refused before
+/// anybody asks what it names.
 pub(crate) fn segments(path: &str) -> Result<Vec<String>, Failure> {
     path.trim_start_matches('/')
         .trim_end_matches('/')
         .split('/')
-        .map(|segment| percent_decode(segment).ok_or_else(Failure::no_such_path))
+        .map(|segment| {
+            percent_decode(segment).ok_or_else(|| Failure::bad_request("the path cannot be decoded"))
+        })
         .collect()
 }
 
