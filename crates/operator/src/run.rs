@@ -1,14 +1,17 @@
 //! The whole operator: watches, HTTP, leader election, turns, in the order of the seeds.
 
-use crate::engine::lease::Election;
-use crate::engine::queue::Limits;
-use crate::engine::turns::{Pace, Turns};
-use crate::engine::watch::{Scope, belongings, clusters};
+use crate::engine::lease::{Election, Permit};
+use crate::engine::queue::{Limits, Urgency};
+use crate::engine::turns::{Key, Pace, Turns};
+use crate::engine::watch::{Scope, belongings, objects};
 use crate::http::board::Board;
 use crate::http::server::{Served, serve};
 use crate::memgraph::{Keeper, Settings};
+use api::MemgraphCluster;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Client;
 use mainstay_core::lease::{EmptyHolder, LeaseTiming};
+use mainstay_core::memgraph::objects::CLUSTER_LABEL;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use thiserror::Error;
@@ -95,26 +98,17 @@ impl Operator {
             settings,
             http: _,
         } = config;
-        let board = Arc::new(Board::default());
-        let turns = Turns::new(limits, pace, Arc::clone(&board));
-        board.beat();
         let (election, permit) =
             Election::new(lease_client, &lease_namespace, &lease_name, &identity, timing)?;
+        let memgraph = Memgraph::new(client, scope, settings, limits, pace);
         let served = Served {
-            board,
-            turns: turns.clone(),
+            pages: vec![memgraph.board.clone()],
+            loops: vec![Arc::new(memgraph.turns.clone())],
             permit: permit.clone(),
-        };
-        let settings = Arc::new(settings);
-        let make = {
-            let client = client.clone();
-            move |key: &crate::engine::turns::Key| {
-                Keeper::new(client.clone(), &key.namespace, &key.name, Arc::clone(&settings))
-            }
         };
         let (idle, is_idle) = oneshot::channel();
         let working = Box::pin(async {
-            turns.run(make, permit, stop.clone()).await;
+            memgraph.work(permit, stop.clone()).await;
             idle.send(()).ok();
         });
         let leading = Box::pin(election.run(stop.clone(), async {
@@ -123,11 +117,55 @@ impl Operator {
         let watching = Box::pin(async {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = clusters(client.clone(), scope.clone(), turns.clone()) => {}
-                () = belongings(client.clone(), scope.clone(), turns.clone()) => {}
+                () = memgraph.watch() => {}
             }
         });
         tokio::join!(watching, serve(listener, served, stop.clone()), leading, working);
         Ok(())
+    }
+}
+
+/// The kind `MemgraphCluster`.
+struct Memgraph {
+    client: Client,
+    scope: Scope,
+    settings: Arc<Settings>,
+    board: Arc<Board>,
+    turns: Turns<Keeper>,
+}
+
+impl Memgraph {
+    fn new(client: Client, scope: Scope, settings: Settings, limits: Limits, pace: Pace) -> Self {
+        let board = Arc::new(Board::default());
+        Self {
+            client,
+            scope,
+            settings: Arc::new(settings),
+            turns: Turns::new("memgraph", limits, pace, board.clone()),
+            board,
+        }
+    }
+
+    async fn work(&self, permit: Permit, stop: CancellationToken) {
+        let make = |Key { namespace, name }: &Key| {
+            Keeper::new(self.client.clone(), namespace, name, Arc::clone(&self.settings))
+        };
+        self.turns.run(make, permit, stop).await;
+    }
+
+    /// Clusters, and their pods and records. Ends if one of the watches does.
+    async fn watch(&self) {
+        let given = || (self.client.clone(), self.scope.clone(), self.turns.clone());
+        let (client, scope, turns) = given();
+        let clusters = objects::<MemgraphCluster, _>(client, scope, turns);
+        let (client, scope, turns) = given();
+        let pods = belongings::<Pod, _>(client, scope, turns, CLUSTER_LABEL, Urgency::Failover);
+        let (client, scope, turns) = given();
+        let records = belongings::<ConfigMap, _>(client, scope, turns, CLUSTER_LABEL, Urgency::Reconcile);
+        tokio::select! {
+            () = clusters => {}
+            () = pods => {}
+            () = records => {}
+        }
     }
 }

@@ -1,10 +1,10 @@
-//! Turns, one after the other for each cluster, several clusters at once.
+//! Turns, one after the other for each object, several objects at once. One loop for each kind, the same for all.
 
+use super::keeper::{Audience, Keeper, Turned};
 use super::lease::Permit;
 use super::queue::{Depth, Limits, Queues, Urgency};
-use crate::http::board::Board;
-use crate::memgraph::Keeper;
-use crate::memgraph::keeper::{TurnError, Turned};
+use crate::clock::monotonic;
+use mainstay_core::time::Time;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Which cluster.
+/// Which object of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Its namespace.
@@ -53,23 +53,44 @@ impl Default for Pace {
     }
 }
 
-/// The clusters that are known, and when each is due. Clones are the same.
-#[derive(Clone)]
-pub struct Turns {
-    inner: Arc<Inner>,
+/// The objects of a kind that are known, and when each is due. Clones are the same.
+pub struct Turns<K: Keeper> {
+    inner: Arc<Inner<K>>,
 }
 
-struct Inner {
+impl<K: Keeper> Clone for Turns<K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+struct Inner<K: Keeper> {
+    kind: &'static str,
     state: Mutex<State>,
     wake: Notify,
     pace: Pace,
-    board: Arc<Board>,
+    audience: Arc<dyn Audience<K::Told>>,
 }
 
 struct State {
     queues: Queues<Key>,
     known: BTreeMap<Key, Known>,
     synced: bool,
+    beat: Time,
+}
+
+/// A loop of turns as health and metrics see it, of whatever kind.
+pub trait Loop: Send + Sync {
+    /// What its objects are called in metrics.
+    fn kind(&self) -> &'static str;
+    /// Is the first list of objects complete?
+    fn is_synced(&self) -> bool;
+    /// How long ago it last turned.
+    fn silence(&self) -> Duration;
+    /// What waits.
+    fn depth(&self) -> Depth;
 }
 
 struct Known {
@@ -77,22 +98,25 @@ struct Known {
     failures: u32,
 }
 
-type Ended = (Key, Keeper, Result<Result<Turned, TurnError>, Duration>);
+type Outcome<K> = Result<Turned<<K as Keeper>::Told>, <K as Keeper>::Error>;
+type Ended<K> = (Key, K, Result<Outcome<K>, Duration>);
 
-impl Turns {
+impl<K: Keeper> Turns<K> {
     /// Nobody is known yet.
-    pub fn new(limits: Limits, pace: Pace, board: Arc<Board>) -> Self {
+    pub fn new(kind: &'static str, limits: Limits, pace: Pace, audience: Arc<dyn Audience<K::Told>>) -> Self {
         let state = State {
             queues: Queues::new(limits),
             known: BTreeMap::new(),
             synced: false,
+            beat: monotonic(),
         };
         Self {
             inner: Arc::new(Inner {
+                kind,
                 state: Mutex::new(state),
                 wake: Notify::new(),
                 pace,
-                board,
+                audience,
             }),
         }
     }
@@ -101,7 +125,7 @@ impl Turns {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is such a cluster; look at it.
+    /// There is such an object; look at it.
     pub fn know(&self, key: Key, urgency: Urgency) {
         let mut state = self.state();
         state.known.entry(key.clone()).or_insert_with(|| Known {
@@ -113,7 +137,7 @@ impl Turns {
         self.inner.wake.notify_one();
     }
 
-    /// Look at it, if there is such a cluster.
+    /// Look at it, if there is such an object.
     pub fn push(&self, key: Key, urgency: Urgency) {
         let mut state = self.state();
         if state.known.contains_key(&key) {
@@ -129,30 +153,20 @@ impl Turns {
         state.known.remove(key);
         state.queues.forget(key);
         drop(state);
-        self.inner.board.forget(key);
+        self.inner.audience.forget(key);
     }
 
-    /// The first list of clusters is complete.
+    /// The first list of objects is complete.
     pub fn synced(&self) {
         self.state().synced = true;
     }
 
-    /// Is it?
-    pub fn is_synced(&self) -> bool {
-        self.state().synced
-    }
-
-    /// What waits.
-    pub fn depth(&self) -> Depth {
-        self.state().queues.depth()
-    }
-
     /// Runs turns while this operator leads, until told to stop. Nothing is under way when it returns.
-    pub async fn run(&self, make: impl Fn(&Key) -> Keeper, mut permit: Permit, stop: CancellationToken) {
-        let mut idle: BTreeMap<Key, Keeper> = BTreeMap::new();
-        let mut running: JoinSet<Ended> = JoinSet::new();
+    pub async fn run(&self, make: impl Fn(&Key) -> K, mut permit: Permit, stop: CancellationToken) {
+        let mut idle: BTreeMap<Key, K> = BTreeMap::new();
+        let mut running: JoinSet<Ended<K>> = JoinSet::new();
         loop {
-            self.inner.board.beat();
+            self.state().beat = monotonic();
             let leads = permit.leads();
             if leads {
                 self.start_due(&make, &permit, &mut idle, &mut running);
@@ -209,10 +223,10 @@ impl Turns {
 
     fn start_due(
         &self,
-        make: &impl Fn(&Key) -> Keeper,
+        make: &impl Fn(&Key) -> K,
         permit: &Permit,
-        idle: &mut BTreeMap<Key, Keeper>,
-        running: &mut JoinSet<Ended>,
+        idle: &mut BTreeMap<Key, K>,
+        running: &mut JoinSet<Ended<K>>,
     ) {
         let now = Instant::now();
         let mut state = self.state();
@@ -236,24 +250,26 @@ impl Turns {
         }
     }
 
-    fn ended(&self, key: &Key, result: Result<Result<Turned, TurnError>, Duration>) {
-        let pace = self.inner.pace;
+    fn ended(&self, key: &Key, result: Result<Outcome<K>, Duration>) {
+        let Inner {
+            kind, pace, audience, ..
+        } = &*self.inner;
         let mut state = self.state();
         let failures = state.known.get(key).map_or(0, |known| known.failures);
         let (again, failures) = match result {
             Ok(Ok(Turned { again, told })) => {
-                self.inner.board.told(key, told);
+                audience.told(key, told);
                 (again, 0)
             }
             Ok(Err(error)) => {
-                tracing::warn!(cluster = %key, %error, "a turn came to nothing");
-                self.inner.board.failed(key, &error.to_string());
+                tracing::warn!(kind, object = %key, %error, "a turn came to nothing");
+                audience.failed(key, &error.to_string());
                 let wait = pace.back_off.saturating_mul(1 << failures.min(16));
                 (wait.min(pace.longest_back_off), failures.saturating_add(1))
             }
             Err(took) => {
-                tracing::error!(cluster = %key, ?took, "a turn took too long and was given up");
-                self.inner.board.failed(key, "the turn took too long");
+                tracing::error!(kind, object = %key, ?took, "a turn took too long and was given up");
+                audience.failed(key, "the turn took too long");
                 (pace.back_off, failures.saturating_add(1))
             }
         };
@@ -262,5 +278,23 @@ impl Turns {
             known.failures = failures;
         }
         state.queues.done(key);
+    }
+}
+
+impl<K: Keeper> Loop for Turns<K> {
+    fn kind(&self) -> &'static str {
+        self.inner.kind
+    }
+
+    fn is_synced(&self) -> bool {
+        self.state().synced
+    }
+
+    fn silence(&self) -> Duration {
+        monotonic().since(self.state().beat)
+    }
+
+    fn depth(&self) -> Depth {
+        self.state().queues.depth()
     }
 }

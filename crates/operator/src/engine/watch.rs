@@ -1,14 +1,13 @@
-//! Watches: what changes in Kubernetes says which cluster is to be looked at.
+//! Watches: what changes in Kubernetes says which object is to be looked at.
 
+use super::keeper::Keeper;
 use super::queue::Urgency;
-use super::turns::{Key, Turns};
-use api::MemgraphCluster;
+use super::turns::{Key, Loop as _, Turns};
 use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::core::PartialObjectMeta;
+use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt};
-use mainstay_core::memgraph::objects::CLUSTER_LABEL;
+use std::fmt::Debug;
 use std::pin::pin;
 
 /// Which namespaces are watched.
@@ -23,7 +22,7 @@ pub enum Scope {
 impl Scope {
     fn api<K>(&self, client: &Client) -> Api<K>
     where
-        K: kube::Resource<Scope = kube::core::NamespaceResourceScope>,
+        K: kube::Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
         match self {
@@ -33,9 +32,13 @@ impl Scope {
     }
 }
 
-/// The clusters themselves: metadata is enough, a turn reads the object anyway.
-pub async fn clusters(client: Client, scope: Scope, turns: Turns) {
-    let api: Api<PartialObjectMeta<MemgraphCluster>> = scope.api(&client);
+/// The objects of a kind themselves: metadata is enough, a turn reads the object anyway.
+pub async fn objects<R, K>(client: Client, scope: Scope, turns: Turns<K>)
+where
+    R: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + 'static,
+    K: Keeper,
+{
+    let api: Api<PartialObjectMeta<R>> = scope.api(&client);
     let events = watcher(api, watcher::Config::default()).default_backoff();
     let mut events = pin!(events);
     loop {
@@ -53,40 +56,40 @@ pub async fn clusters(client: Client, scope: Scope, turns: Turns) {
             Ok(Some(watcher::Event::Init)) => {}
             Ok(Some(watcher::Event::InitDone)) => turns.synced(),
             Ok(None) => return,
-            Err(error) => tracing::warn!(%error, "the watch of clusters broke; it begins again"),
+            Err(error) => {
+                let kind = turns.kind();
+                tracing::warn!(kind, %error, "the watch of a kind broke; it begins again");
+            }
         }
     }
 }
 
-fn own_key(object: &PartialObjectMeta<MemgraphCluster>) -> Option<Key> {
+fn own_key(object: &impl ResourceExt) -> Option<Key> {
     Some(Key {
         namespace: object.namespace()?,
         name: object.name_any(),
     })
 }
 
-/// Pods and records of clusters: whose label says which.
-pub async fn belongings(client: Client, scope: Scope, turns: Turns) {
-    let config = watcher::Config::default().labels(CLUSTER_LABEL);
-    let pods = watcher(scope.api::<PartialObjectMeta<Pod>>(&client), config.clone()).default_backoff();
-    let records = watcher(scope.api::<PartialObjectMeta<ConfigMap>>(&client), config).default_backoff();
-    tokio::join!(
-        follow(pods, &turns, Urgency::Failover),
-        follow(records, &turns, Urgency::Reconcile)
-    );
-}
-
-async fn follow<K: kube::Resource<DynamicType = ()>>(
-    events: impl futures::Stream<Item = Result<watcher::Event<PartialObjectMeta<K>>, watcher::Error>>,
-    turns: &Turns,
+/// Objects that belong to one of a kind: the value of `label` says to which.
+pub async fn belongings<O, K>(
+    client: Client,
+    scope: Scope,
+    turns: Turns<K>,
+    label: &'static str,
     urgency: Urgency,
-) {
+) where
+    O: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + 'static,
+    K: Keeper,
+{
+    let config = watcher::Config::default().labels(label);
+    let events = watcher(scope.api::<PartialObjectMeta<O>>(&client), config).default_backoff();
     let mut events = pin!(events);
     loop {
         match events.try_next().await {
             Ok(Some(watcher::Event::Apply(object) | watcher::Event::Delete(object))) => {
-                let cluster = object.labels().get(CLUSTER_LABEL).cloned();
-                if let (Some(namespace), Some(name)) = (object.namespace(), cluster) {
+                let owner = object.labels().get(label).cloned();
+                if let (Some(namespace), Some(name)) = (object.namespace(), owner) {
                     turns.push(Key { namespace, name }, urgency);
                 }
             }

@@ -1,18 +1,18 @@
-//! What is known of every cluster, for whoever asks over HTTP; and the metrics.
+//! What is known of every Memgraph cluster, for whoever asks over HTTP; and its metrics, with the names of
+//! memgraph-controller where they mean the same.
 
-use crate::clock::{monotonic, rfc3339};
-use crate::engine::queue::Depth;
+use super::metrics::{Metrics, number};
+use super::page::Page;
+use crate::clock::rfc3339;
+use crate::engine::keeper::Audience;
 use crate::engine::turns::Key;
 use crate::memgraph::report::resets::{self, Counted};
 use crate::memgraph::report::{Told, phases};
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::{Contact, Role};
-use mainstay_core::time::Time;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Everything that is shown.
 #[derive(Default)]
@@ -23,7 +23,6 @@ pub struct Board {
 #[derive(Default)]
 struct State {
     clusters: BTreeMap<Key, Shown>,
-    beat: Time,
     turns: u64,
     failed: u64,
     refused_plans: u64,
@@ -45,48 +44,6 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop of turns is alive.
-    pub fn beat(&self) {
-        self.state().beat = monotonic();
-    }
-
-    /// How long ago it last said so.
-    pub fn silence(&self) -> Duration {
-        monotonic().since(self.state().beat)
-    }
-
-    /// A turn is over.
-    pub fn told(&self, key: &Key, told: Option<Told>) {
-        let mut state = self.state();
-        state.turns += 1;
-        let Some(told) = told else { return };
-        state.refused_plans += u64::from(!told.violations.is_empty());
-        state.unfenced += u64::from(told.acted.unfenced);
-        if let Some((what, pod)) = resets::counted(&told).map(name_of) {
-            let pod = format!("{}-{}", key.name, pod.0);
-            *state.resets.entry((what, pod)).or_default() += 1;
-        }
-        let shown = state.clusters.entry(key.clone()).or_default();
-        shown.turns += 1;
-        shown.main_changes += u64::from(phases(&told).is_some());
-        shown.error = None;
-        shown.told = Some(told);
-    }
-
-    /// A turn came to nothing.
-    pub fn failed(&self, key: &Key, why: &str) {
-        let mut state = self.state();
-        state.failed += 1;
-        let shown = state.clusters.entry(key.clone()).or_default();
-        shown.failed += 1;
-        shown.error = Some(why.to_owned());
-    }
-
-    /// The cluster is gone.
-    pub fn forget(&self, key: &Key) {
-        self.state().clusters.remove(key);
-    }
-
     /// All clusters as JSON.
     pub fn clusters(&self) -> Value {
         let state = self.state();
@@ -106,74 +63,65 @@ impl Board {
         };
         self.state().clusters.get(&key).map(|shown| cluster(&key, shown))
     }
+}
 
-    /// The metrics as text.
-    pub fn metrics(&self, leads: bool, depth: Depth) -> String {
-        let state = self.state();
-        let mut text = Metrics::default();
-        state.of_turns(&mut text, leads);
-        of_queues(&mut text, depth);
-        state.of_clusters(&mut text);
-        state.of_resets(&mut text);
-        text.0
+impl Audience<Told> for Board {
+    fn told(&self, key: &Key, told: Option<Told>) {
+        let mut state = self.state();
+        state.turns += 1;
+        let Some(told) = told else { return };
+        state.refused_plans += u64::from(!told.violations.is_empty());
+        state.unfenced += u64::from(told.acted.unfenced);
+        if let Some((what, pod)) = resets::counted(&told).map(name_of) {
+            let pod = format!("{}-{}", key.name, pod.0);
+            *state.resets.entry((what, pod)).or_default() += 1;
+        }
+        let shown = state.clusters.entry(key.clone()).or_default();
+        shown.turns += 1;
+        shown.main_changes += u64::from(phases(&told).is_some());
+        shown.error = None;
+        shown.told = Some(told);
+    }
+
+    fn failed(&self, key: &Key, why: &str) {
+        let mut state = self.state();
+        state.failed += 1;
+        let shown = state.clusters.entry(key.clone()).or_default();
+        shown.failed += 1;
+        shown.error = Some(why.to_owned());
+    }
+
+    fn forget(&self, key: &Key) {
+        self.state().clusters.remove(key);
     }
 }
 
-/// Prometheus' text form. Names of memgraph-controller where they mean the same.
-#[derive(Default)]
-struct Metrics(String);
+impl Page for Board {
+    fn paths(&self) -> &'static [&'static str] {
+        &["/api/v1/clusters", "/api/v1/clusters/NAMESPACE/NAME"]
+    }
 
-impl Metrics {
-    fn add(&mut self, name: &str, kind: &str, help: &str, values: &[(String, u64)]) {
-        // Writing to a String does not fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in values {
-            let _ = writeln!(self.0, "{name}{labels} {value}");
+    fn answer(&self, path: &str) -> Option<Value> {
+        match path {
+            "/api/v1/clusters" | "/api/v1/status" => Some(self.clusters()),
+            _ => path
+                .strip_prefix("/api/v1/clusters/")
+                .and_then(|rest| rest.split_once('/'))
+                .and_then(|(namespace, name)| self.cluster(namespace, name)),
         }
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.add(name, "counter", help, &[(String::new(), value)]);
+    fn metrics(&self, text: &mut Metrics) {
+        let state = self.state();
+        state.of_turns(text);
+        state.of_clusters(text);
+        state.of_resets(text);
     }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.add(name, "gauge", help, &[(String::new(), value)]);
-    }
-}
-
-fn number(value: usize) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
-}
-
-fn of_queues(text: &mut Metrics, depth: Depth) {
-    let Depth {
-        failover,
-        reconcile,
-        aside,
-        running,
-        overflows,
-    } = depth;
-    let queues = [("failover", failover), ("reconcile", reconcile), ("aside", aside)]
-        .map(|(queue, waiting)| (format!("{{queue=\"{queue}\"}}"), number(waiting)));
-    text.add(
-        "mainstay_queue_depth",
-        "gauge",
-        "Clusters that wait for a turn.",
-        &queues,
-    );
-    text.gauge("mainstay_turns_running", "Turns under way.", number(running));
-    let full = "How often a queue was full; nothing is lost by it.";
-    text.counter("mainstay_queue_overflows_total", full, overflows);
 }
 
 impl State {
-    fn of_turns(&self, text: &mut Metrics, leads: bool) {
+    fn of_turns(&self, text: &mut Metrics) {
         let prefix = "memgraph_controller";
-        text.gauge(
-            &format!("{prefix}_is_leader"),
-            "Whether this operator leads.",
-            u64::from(leads),
-        );
         let counters = [
             ("reconciliations_total", "Turns.", self.turns + self.failed),
             (
@@ -335,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_have_their_names_and_the_depth_of_both_queues() {
+    fn metrics_have_their_names() {
         let board = Board::default();
         let key = Key {
             namespace: "db".to_owned(),
@@ -343,22 +291,16 @@ mod tests {
         };
         board.told(&key, Some(Told::default()));
         board.failed(&key, "no API");
-        let depth = Depth {
-            failover: 2,
-            reconcile: 7,
-            ..Depth::default()
-        };
-        let text = board.metrics(true, depth);
+        let mut text = Metrics::default();
+        board.metrics(&mut text);
+        let text = text.into_text();
         for line in [
-            "memgraph_controller_is_leader 1",
             "memgraph_controller_reconciliations_total 2",
             "memgraph_controller_reconciliations_failed_total 1",
-            "mainstay_queue_depth{queue=\"failover\"} 2",
             "# TYPE memgraph_controller_hard_reset_triggered_total counter",
             "# TYPE memgraph_controller_hard_reset_success_total counter",
             "# TYPE memgraph_controller_hard_reset_failure_total counter",
             "memgraph_controller_diverged_replicas 0",
-            "mainstay_queue_depth{queue=\"reconcile\"} 7",
             "memgraph_cluster_sync_replica_healthy{namespace=\"db\",cluster=\"memgraph-ha\"} 0",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}: {text}");

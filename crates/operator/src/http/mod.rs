@@ -2,4 +2,6 @@
 
 pub mod board;
 pub mod client;
+pub mod metrics;
+pub mod page;
 pub mod server;

@@ -1,8 +1,9 @@
 //! Health, metrics and state, read-only.
 
-use super::board::Board;
+use super::metrics::{Metrics, of_loops};
+use super::page::Page;
 use crate::engine::lease::Permit;
-use crate::engine::turns::Turns;
+use crate::engine::turns::Loop;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -25,10 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What requests are answered from.
 #[derive(Clone)]
 pub struct Served {
-    /// What is known.
-    pub board: Arc<Board>,
-    /// What waits.
-    pub turns: Turns,
+    /// What is known, of each kind.
+    pub pages: Vec<Arc<dyn Page>>,
+    /// The loops of turns, one for each kind.
+    pub loops: Vec<Arc<dyn Loop>>,
     /// Who leads.
     pub permit: Permit,
 }
@@ -77,51 +78,60 @@ impl Served {
         match path {
             "/livez" => self.livez(),
             "/readyz" => self.readyz(),
-            "/metrics" => text(
-                StatusCode::OK,
-                self.board.metrics(self.permit.leads(), self.turns.depth()),
-            ),
-            "/api/v1/clusters" | "/api/v1/status" => value(&self.board.clusters()),
+            "/metrics" => text(StatusCode::OK, self.metrics()),
             "/api/v1/leadership" => value(&json!({ "i_am_leader": self.permit.leads() })),
-            "/" => value(&json!({
-                "service": "mainstay-operator",
-                "version": env!("CARGO_PKG_VERSION"),
-                "endpoints": ["/livez", "/readyz", "/metrics", "/api/v1/clusters", "/api/v1/clusters/NAMESPACE/NAME", "/api/v1/leadership"],
-            })),
-            _ => self.one(path),
+            "/" => value(&self.contents()),
+            _ => match self.pages.iter().find_map(|page| page.answer(path)) {
+                Some(found) => value(&found),
+                None => text(StatusCode::NOT_FOUND, "not found\n".to_owned()),
+            },
         }
     }
 
-    fn one(&self, path: &str) -> Answer {
-        let found = path
-            .strip_prefix("/api/v1/clusters/")
-            .and_then(|rest| rest.split_once('/'))
-            .and_then(|(namespace, name)| self.board.cluster(namespace, name));
-        match found {
-            Some(found) => value(&found),
-            None => text(StatusCode::NOT_FOUND, "not found\n".to_owned()),
+    fn contents(&self) -> serde_json::Value {
+        let mut endpoints = vec!["/livez", "/readyz", "/metrics"];
+        endpoints.extend(self.pages.iter().flat_map(|page| page.paths()));
+        endpoints.push("/api/v1/leadership");
+        json!({
+            "service": "mainstay-operator",
+            "version": env!("CARGO_PKG_VERSION"),
+            "endpoints": endpoints,
+        })
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = Metrics::default();
+        text.gauge(
+            "memgraph_controller_is_leader",
+            "Whether this operator leads.",
+            u64::from(self.permit.leads()),
+        );
+        let loops: Vec<&dyn Loop> = self.loops.iter().map(AsRef::as_ref).collect();
+        of_loops(&mut text, &loops);
+        for page in &self.pages {
+            page.metrics(&mut text);
         }
+        text.into_text()
     }
 
     fn livez(&self) -> Answer {
-        let silence = self.board.silence();
-        if silence < STUCK {
-            text(StatusCode::OK, "ok\n".to_owned())
-        } else {
-            let why = format!("the loop has not turned for {} s\n", silence.as_secs());
-            text(StatusCode::SERVICE_UNAVAILABLE, why)
-        }
+        let stuck = self.loops.iter().find(|one| one.silence() >= STUCK);
+        let Some(stuck) = stuck else {
+            return text(StatusCode::OK, "ok\n".to_owned());
+        };
+        let (kind, silence) = (stuck.kind(), stuck.silence().as_secs());
+        let why = format!("the loop of {kind} has not turned for {silence} s\n");
+        text(StatusCode::SERVICE_UNAVAILABLE, why)
     }
 
     /// Ready to lead or to take over, not "leads": a Service in front of this must reach every operator.
     fn readyz(&self) -> Answer {
-        if self.turns.is_synced() {
-            text(StatusCode::OK, "ok\n".to_owned())
-        } else {
-            text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the clusters are not listed yet\n".to_owned(),
-            )
+        match self.loops.iter().find(|one| !one.is_synced()) {
+            None => text(StatusCode::OK, "ok\n".to_owned()),
+            Some(one) => {
+                let why = format!("the objects of {} are not listed yet\n", one.kind());
+                text(StatusCode::SERVICE_UNAVAILABLE, why)
+            }
         }
     }
 }

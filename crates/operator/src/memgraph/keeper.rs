@@ -8,6 +8,8 @@ use super::resources;
 use super::volumes::Volumes;
 use crate::call::{CallError, bounded, optional};
 use crate::clock::wall;
+use crate::engine;
+use crate::engine::keeper::Turned;
 use crate::engine::lease::Permit;
 use api::memgraph::wishes::Asked;
 use api::memgraph::{BadSpec, Credentials, MemgraphCluster};
@@ -56,15 +58,6 @@ pub enum TurnError {
     Observe(#[from] ObserveError),
 }
 
-/// What came of a turn.
-#[derive(Debug)]
-pub struct Turned {
-    /// When to look again.
-    pub again: Duration,
-    /// What happened, for status, Events, metrics and the HTTP state; `None` if the object is gone.
-    pub told: Option<Told>,
-}
-
 /// One cluster and what its operator remembers of it.
 pub struct Keeper {
     client: Client,
@@ -88,24 +81,12 @@ struct Ensured {
 /// How often the objects are looked at although nothing changed.
 const ENSURE_EVERY: Duration = Duration::from_secs(30);
 
-impl Keeper {
-    /// Nothing is known yet.
-    pub fn new(client: Client, namespace: &str, name: &str, settings: Arc<Settings>) -> Self {
-        Self {
-            client,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            settings,
-            remembered: Remembered::default(),
-            restored: false,
-            ensured: None,
-            reporter: report::Reporter::default(),
-            volumes: Volumes::default(),
-        }
-    }
+impl engine::keeper::Keeper for Keeper {
+    type Told = Told;
+    type Error = TurnError;
 
-    /// One turn. An error is reported in the status too, if there is one to write.
-    pub async fn turn(&mut self, permit: &Permit) -> Result<Turned, TurnError> {
+    /// An error is reported in the status too, if there is one to write.
+    async fn turn(&mut self, permit: &Permit) -> Result<Turned<Told>, TurnError> {
         let api: Api<MemgraphCluster> = Api::namespaced(self.client.clone(), &self.namespace);
         let object =
             optional(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
@@ -128,6 +109,23 @@ impl Keeper {
             again: self.again(&told),
             told: Some(told),
         })
+    }
+}
+
+impl Keeper {
+    /// Nothing is known yet.
+    pub fn new(client: Client, namespace: &str, name: &str, settings: Arc<Settings>) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            settings,
+            remembered: Remembered::default(),
+            restored: false,
+            ensured: None,
+            reporter: report::Reporter::default(),
+            volumes: Volumes::default(),
+        }
     }
 
     async fn turn_of(&mut self, object: &MemgraphCluster, permit: &Permit) -> Result<Told, TurnError> {

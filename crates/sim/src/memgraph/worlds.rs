@@ -4,6 +4,7 @@
 
 use super::instance::Profile;
 use super::world::{Bounds, Budget, Config};
+use mainstay_core::memgraph::Rule;
 use mainstay_core::memgraph::spec::WritesWithoutSync;
 
 /// A world of the catalogue.
@@ -92,6 +93,12 @@ fn resets_only(config: &mut Config) {
     config.report_false_divergence = false;
 }
 
+/// What R26 is left with if R25 does not keep the history right.
+fn history_unguarded(config: &mut Config) {
+    resets_only(config);
+    config.spec.rules = config.spec.rules.without(Rule::R25);
+}
+
 fn three_pods(config: &mut Config) {
     config.pods = 3;
     config.spec.replicas = 3;
@@ -110,6 +117,7 @@ const ROWS: &[Row] = &[
     Row { name: "F8", terms: 6, record_writes: 14, budget: Budget { crashes: 2, volumes: 1, ..NONE }, liveness: true, ..ROW },
     // The second search: renew, switchover, reset, bootstrap, late role commands.
     Row { name: "N3b", terms: 4, record_writes: 9, budget: Budget { crashes: 2, late: 2, ..NONE }, ..ROW },
+    Row { name: "N7", terms: 4, record_writes: 9, budget: Budget { crashes: 1, suspicions: 2, late: 2, ..NONE }, ..ROW },
     Row { name: "N7c", terms: 4, record_writes: 9, budget: Budget { crashes: 1, suspicions: 1, late: 2, ..NONE }, ..ROW },
     Row { name: "N7d", operators: 2, budget: Budget { crashes: 1, suspicions: 1, ..NONE }, ..ROW },
     Row { name: "N7e", operators: 2, budget: Budget { crashes: 2, late: 1, ..NONE }, ..ROW },
@@ -127,6 +135,8 @@ const ROWS: &[Row] = &[
     Row { name: "Z6", operators: 2, budget: Budget { crashes: 1, partitions: 1, late: 1, ..NONE }, change: always, ..ROW },
     Row { name: "Z7", terms: 4, record_writes: 9, budget: Budget { crashes: 2, suspicions: 1, late: 1, ..NONE }, change: always, ..ROW },
     Row { name: "W7", terms: 4, record_writes: 9, budget: Budget { crashes: 2, suspicions: 1, ..NONE }, ..ROW },
+    Row { name: "W2", terms: 4, record_writes: 9, budget: Budget { crashes: 2, switchovers: 1, ..NONE }, change: history_unguarded, ..ROW },
+    Row { name: "W2b", operators: 2, budget: Budget { crashes: 1, suspicions: 1, ..NONE }, change: history_unguarded, ..ROW },
     Row { name: "W6c", terms: 4, record_writes: 9, budget: Budget { crashes: 1, volumes: 1, suspicions: 1, late: 1, switchovers: 1, ..NONE }, ..ROW },
     Row { name: "B1", operators: 2, record_writes: 9, budget: Budget { crashes: 2, ..NONE }, change: from_nothing, ..ROW },
     Row { name: "B2", operators: 2, record_writes: 9, budget: Budget { crashes: 1, volumes: 1, late: 1, ..NONE }, change: from_nothing, ..ROW },

@@ -1,0 +1,116 @@
+//! Prometheus' text form.
+
+use crate::engine::queue::Depth;
+use crate::engine::turns::Loop;
+use std::fmt::Write as _;
+
+/// Metrics, as text.
+#[derive(Debug, Default)]
+pub struct Metrics(String);
+
+impl Metrics {
+    /// A metric with a value for each set of labels (`{a="b"}`, or nothing).
+    pub fn add(&mut self, name: &str, kind: &str, help: &str, values: &[(String, u64)]) {
+        // Writing to a String does not fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(self.0, "{name}{labels} {value}");
+        }
+    }
+
+    /// One that only grows.
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.add(name, "counter", help, &[(String::new(), value)]);
+    }
+
+    /// One that goes up and down.
+    pub fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.add(name, "gauge", help, &[(String::new(), value)]);
+    }
+
+    /// All of it.
+    pub fn into_text(self) -> String {
+        self.0
+    }
+}
+
+/// A length or a count.
+pub fn number(value: usize) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// Of every loop of turns: what waits, what is under way, and whether a queue was ever full.
+pub fn of_loops(text: &mut Metrics, loops: &[&dyn Loop]) {
+    let (mut waiting, mut under_way, mut full) = (vec![], vec![], vec![]);
+    for one in loops {
+        let kind = one.kind();
+        let Depth {
+            failover,
+            reconcile,
+            aside,
+            running,
+            overflows,
+        } = one.depth();
+        for (queue, depth) in [("failover", failover), ("reconcile", reconcile), ("aside", aside)] {
+            waiting.push((format!("{{kind=\"{kind}\",queue=\"{queue}\"}}"), number(depth)));
+        }
+        under_way.push((format!("{{kind=\"{kind}\"}}"), number(running)));
+        full.push((format!("{{kind=\"{kind}\"}}"), overflows));
+    }
+    text.add(
+        "mainstay_queue_depth",
+        "gauge",
+        "Objects that wait for a turn.",
+        &waiting,
+    );
+    text.add("mainstay_turns_running", "gauge", "Turns under way.", &under_way);
+    text.add(
+        "mainstay_queue_overflows_total",
+        "counter",
+        "How often a queue was full; nothing is lost by it.",
+        &full,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    struct Busy;
+
+    impl Loop for Busy {
+        fn kind(&self) -> &'static str {
+            "memgraph"
+        }
+        fn is_synced(&self) -> bool {
+            true
+        }
+        fn silence(&self) -> Duration {
+            Duration::ZERO
+        }
+        fn depth(&self) -> Depth {
+            Depth {
+                failover: 2,
+                reconcile: 7,
+                running: 1,
+                ..Depth::default()
+            }
+        }
+    }
+
+    #[test]
+    fn the_depth_of_every_queue_is_shown_with_its_kind() {
+        let mut text = Metrics::default();
+        of_loops(&mut text, &[&Busy]);
+        let text = text.into_text();
+        for line in [
+            "mainstay_queue_depth{kind=\"memgraph\",queue=\"failover\"} 2",
+            "mainstay_queue_depth{kind=\"memgraph\",queue=\"reconcile\"} 7",
+            "mainstay_turns_running{kind=\"memgraph\"} 1",
+            "mainstay_queue_overflows_total{kind=\"memgraph\"} 0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}: {text}");
+        }
+    }
+}
