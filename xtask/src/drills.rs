@@ -11,11 +11,14 @@ use crate::Verdict;
 use crate::tools::home;
 use crate::workspace::{Workspace, capture, display, stream};
 
+/// Rounds over all drills together, if nobody says otherwise.
+const ROUNDS: u32 = 40;
+
 /// How much to drill.
 #[derive(Debug, Args)]
 pub(crate) struct DrillArgs {
     /// Rounds over all drills together
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = ROUNDS)]
     rounds: u32,
     /// Optimised, as a release; otherwise as the tests are built
     #[arg(long)]
@@ -41,6 +44,20 @@ const DRILLS: &[(&str, &[&str])] = &[
 ];
 
 const PACKAGES: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
+
+/// What every change is put through: so many rounds, on the build that the tests have made.
+pub(crate) fn stage(workspace: &Workspace) -> Result<()> {
+    let args = DrillArgs {
+        rounds: ROUNDS,
+        release: false,
+        only: Vec::new(),
+        memgraph: None,
+    };
+    match drills(workspace, &args)? {
+        Verdict::Good => Ok(()),
+        Verdict::Bad => bail!("a drill lost a write, or was not done to its end"),
+    }
+}
 
 /// Drills, one after the other, each on a sandbox of its own.
 pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict> {

@@ -9,6 +9,7 @@ use crate::Verdict;
 use crate::charts;
 use crate::checks;
 use crate::conformance;
+use crate::drills;
 use crate::summary::{Outcome, Summary, seconds};
 use crate::tools;
 use crate::workspace::{Workspace, display, stream};
@@ -124,6 +125,11 @@ const STAGES: &[Stage] = &[
             "--",
             "--ignored",
         ]),
+    },
+    Stage {
+        name: "drills",
+        about: "40 rounds of every drill with the drivers of applications: nothing acknowledged is lost; needs python3",
+        run: Run::Check(drills::stage),
     },
 ];
 

@@ -35,6 +35,25 @@ fn l8_random_faults_never_lose_a_write_and_the_cluster_comes_back_or_asks_for_a_
     }
 }
 
+/// What a long run once found, each with the decision that was wrong.
+#[test]
+fn seeds_that_did_not_heal_once_do() {
+    for (seed, what) in [
+        (
+            48_524,
+            "MAIN died in a move, and the candidate could not be promoted (R37)",
+        ),
+        (60_689, "the same"),
+        (
+            185_089,
+            "a human was waited for, and every other look said something else (R26)",
+        ),
+    ] {
+        let report = run(seed, false);
+        assert_eq!(report.violation, None, "{what}: sim replay --seed {seed}");
+    }
+}
+
 #[test]
 fn without_a_rule_the_simulation_notices() {
     // Without R1 about two seeds in a hundred go wrong.

@@ -59,6 +59,14 @@ fn end_candidate(view: &View<'_>, main: &Main, candidate: &Candidate) -> Option<
     Some(plan.then(end(view, target)?))
 }
 
+/// MAIN's process answers no more, and the candidate of its planned move is not promoted. A move waits for both of them;
+/// as a failover it may end whoever is in the way.
+pub(super) fn outlasted(view: &View<'_>, main: &Main) -> bool {
+    let answers = view.answer(main.pod).is_some_and(|a| a.process == main.process);
+    let tried = view.now.since(view.record.since) > view.spec().promotion_patience;
+    view.rules().on(Rule::R37) && !answers && tried
+}
+
 /// May a claim pass now, and was MAIN's process over by then?
 fn passing(view: &View<'_>, main: &Main) -> Option<bool> {
     // A MAIN that answers ends its commit by itself, and can be demoted then.

@@ -142,6 +142,7 @@ whys! {
     SwitchoverWanted { pod: Ordinal } => "a move of MAIN to {pod} was asked for",
     SwitchoverRefused { pod: Ordinal } => "MAIN is not moved to {pod}: it is not protected and level",
     SwitchoverPaced { pod: Ordinal } => "the last move to {pod} was given up: the next one is tried in a while",
+    MoveOutlasted { pod: Ordinal } => "MAIN is gone and {pod}, to which it was being moved, is not promoted: it is a failover now",
     SwitchoverGivenUp { pod: Ordinal } => "the move to {pod} took too long and is given up",
     Overridden { pod: Ordinal } => "a human made {pod} MAIN and accepted the loss",
     NothingThere { pod: Ordinal } => "{pod} is empty and the other authority pod may not be: it is not made MAIN, although a human named it; name the other one",

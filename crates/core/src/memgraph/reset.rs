@@ -26,14 +26,15 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
         if main_is_suspect(view, main) {
             return Some(cure_main(view, main));
         }
+        // Before the others are asked: whatever they say, this MAIN cannot judge it. Its replicas come and go under load,
+        // and a reason that comes and goes with them hides that a human is waited for.
+        if too_old_to_judge(view, main, pod, answer) {
+            let reason = Reason::new(Rule::R26, Why::TooOldToJudge { pod });
+            return Some(Plan::wait(reason.on(view.said(pod))));
+        }
         if let Some(reason) = nobody_confirms(view, main, pod) {
             return Some(Plan::wait(reason));
         }
-    }
-    if accused && view.rules().on(Rule::R26) && too_old_to_judge(view, main, pod, answer) {
-        return Some(Plan::wait(
-            Reason::new(Rule::R26, Why::TooOldToJudge { pod }).on(view.said(pod)),
-        ));
     }
     if let Some(refusal) = refusal(view, main, pod) {
         return Some(refusal);

@@ -1,5 +1,6 @@
 //! A planned move of MAIN: drain, demote, promote, in one turn; or give it up and stay.
 
+use super::claim;
 use super::ids::Ordinal;
 use super::observed::{Registration, Status};
 use super::plan::Plan;
@@ -60,6 +61,10 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
         let reason = Reason::new(Rule::Switchover, Why::SwitchoverGivenUp { pod });
         // It was protected before the move, and MAIN has kept its office: writes wait until it is proven again.
         return term::begin(view, main.pod, false, How::Plain, reason);
+    }
+    if alive && view.promotable(pod) && claim::outlasted(view, main) {
+        let reason = Reason::new(Rule::R37, Why::MoveOutlasted { pod }).on(view.said(pod));
+        return term::begin(view, pod, true, How::Plain, reason);
     }
     // While MAIN lives it is still a planned move; once it died it is a failover, which may pass a fence over.
     let how = if view.healthy(main) { How::Move } else { How::Plain };

@@ -173,6 +173,13 @@ fn who_is_wrong() {
                 ex_main().mark(1, Some(0))
             ),
             (
+                "the accused has older data, and the other peer comes and goes: a human all the same",
+                ex_main().mark(1, Some(0)).listed(2, |r| {
+                    r.status = Status::Invalid;
+                    r.since = ago(0);
+                })
+            ),
+            (
                 "the accused has no mark: it may only be behind",
                 ex_main().mark(1, None)
             ),

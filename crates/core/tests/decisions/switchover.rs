@@ -120,6 +120,15 @@ fn a_move_is_gone_on_with_or_given_up() {
                 cluster().role(0, Role::Replica).crashed(1).moving()
             ),
             ("both are gone", cluster().crashed(0).crashed(1).moving()),
+            ("MAIN died a moment ago: go on", cluster().crashed(0).moving()),
+            (
+                "MAIN died, and the candidate is not promoted: a failover, which may end it (R37)",
+                late(2_001).crashed(0)
+            ),
+            (
+                "MAIN died, and the candidate does not have its mark: a human",
+                late(2_001).crashed(0).mark(1, Some(TERM.0 - 1))
+            ),
             (
                 "a loose process that ended is forgotten",
                 cluster().moving().loose(2, second(2))

@@ -146,6 +146,8 @@ const ROWS: &[Row] = &[
     Row { name: "V2", terms: 4, record_writes: 10, budget: Budget { crashes: 2, partitions: 1, ..NONE }, change: held_up, ..ROW },
     Row { name: "V3", operators: 2, record_writes: 7, budget: Budget { partitions: 1, suspicions: 3, ..NONE }, change: held_up, ..ROW },
     Row { name: "V4", terms: 4, record_writes: 10, budget: Budget { volumes: 1, crashes: 1, partitions: 1, suspicions: 2, ..NONE }, change: held_up, ..ROW },
+    // The same in a planned move.
+    Row { name: "V5", terms: 4, record_writes: 10, budget: Budget { crashes: 1, partitions: 1, switchovers: 1, ..NONE }, change: held_up, ..ROW },
     // Commands that a real MAIN does not survive; without races, so that only the plan can be at fault.
     Row { name: "K1", writes: 2, record_writes: 9, change: commands, ..ROW },
     Row { name: "K2", budget: Budget { crashes: 1, ..NONE }, change: stalls, ..ROW },
