@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sim::kube::controllers::{Kind, View, namespace_of};
+use sim::kube::controllers::{Kind, View, name_of, namespace_of};
 
 use super::spec::{items, text};
 
@@ -27,6 +27,7 @@ pub(super) fn render(view: &dyn View, namespace: &str) -> String {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let domain = format!("{service}.{}", namespace_of(slice));
+        let routed = cluster_ip(view, service, namespace_of(slice));
         for endpoint in items(slice, "/endpoints") {
             let ready = endpoint.pointer("/conditions/ready").and_then(Value::as_bool) == Some(true);
             for address in items(endpoint, "/addresses")
@@ -35,6 +36,7 @@ pub(super) fn render(view: &dyn View, namespace: &str) -> String {
                 .filter(|_| ready)
             {
                 lines.insert(line(address, &domain, service, namespace_of(slice) == namespace));
+                lines.extend(routed.map(|ip| format!("{address} {ip}\n")));
                 let hostname = text(endpoint, "/hostname");
                 if !hostname.is_empty() {
                     let (full, short) = (format!("{hostname}.{domain}"), format!("{hostname}.{service}"));
@@ -46,6 +48,15 @@ pub(super) fn render(view: &dyn View, namespace: &str) -> String {
     let mut text = String::from("127.0.0.1 localhost\n");
     text.extend(lines);
     text
+}
+
+/// The address of a Service. Nobody routes it here, so it is looked up like a name.
+fn cluster_ip<'a>(view: &'a dyn View, service: &str, namespace: &str) -> Option<&'a str> {
+    let services = view.list(Kind::Service);
+    let found = services
+        .into_iter()
+        .find(|found| name_of(found) == service && namespace_of(found) == namespace)?;
+    Some(text(found, "/spec/clusterIP")).filter(|ip| !ip.is_empty() && *ip != "None")
 }
 
 fn line(address: &str, name: &str, short: &str, near: bool) -> String {

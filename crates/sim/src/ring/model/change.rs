@@ -43,18 +43,18 @@ impl Ring {
         }
     }
 
-    /// What this process is in the middle of goes on, or ends.
-    pub(super) fn progress(&mut self, at: usize, now: Time) {
+    /// What this process is in the middle of goes on, or ends. The error is why there is no process any more.
+    pub(super) fn progress(&mut self, at: usize, now: Time) -> Result<(), Refusal> {
         let Some(process) = self.process(at) else {
-            return;
+            return Ok(());
         };
         let (host, mode) = (process.host, process.mode.clone());
         let done = match mode {
-            Mode::Normal => return,
+            Mode::Normal => return Ok(()),
             Mode::Joining { until } | Mode::Leaving { until } | Mode::Replacing { until, .. } => now >= until,
         };
         if !done {
-            return;
+            return Ok(());
         }
         let ended = match mode {
             Mode::Normal => Ok(()),
@@ -74,9 +74,15 @@ impl Ring {
             }
         };
         match ended {
-            Ok(()) => {}
-            Err(Refusal::StreamFailed) if self.profile == Profile::Cassandra5 => self.hang(at),
-            Err(_) => self.stop(at, false),
+            Ok(()) => Ok(()),
+            Err(Refusal::StreamFailed) if self.profile == Profile::Cassandra5 => {
+                self.hang(at);
+                Ok(())
+            }
+            Err(refusal) => {
+                self.stop(at, false);
+                Err(refusal)
+            }
         }
     }
 

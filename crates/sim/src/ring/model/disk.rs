@@ -1,10 +1,11 @@
 //! What a node keeps.
 
 use mainstay_core::ring::ids::{Address, HostId, Location};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `system.local.bootstrapped`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Stage {
     /// It has not begun.
     Needs,
@@ -15,7 +16,7 @@ pub enum Stage {
 }
 
 /// Another node, as it is kept for the next start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     /// Its address.
     pub address: Address,
@@ -26,7 +27,7 @@ pub struct Peer {
 }
 
 /// `system.local` and `system.peers`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Local {
     /// Its host id, made at the first start.
     pub host: HostId,
@@ -47,7 +48,7 @@ pub struct Local {
 }
 
 /// A data folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
     /// Nothing before the first start.
     pub local: Option<Local>,

@@ -2,10 +2,11 @@
 
 use mainstay_core::ring::ids::{Address, HostId, Location};
 use mainstay_core::time::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a node says of itself in gossip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
     /// Nothing yet.
     Silent,
@@ -24,7 +25,7 @@ pub enum Status {
 }
 
 /// What is known of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// Its address.
     pub address: Address,
@@ -57,7 +58,7 @@ impl Endpoint {
 }
 
 /// What a process is in the middle of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Joins for the first time.
     Joining {
@@ -85,7 +86,7 @@ pub enum Mode {
 }
 
 /// A running process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Its host id.
     pub host: HostId,

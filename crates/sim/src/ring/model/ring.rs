@@ -3,6 +3,7 @@
 use super::disk::Disk;
 use super::node::{Endpoint, Mode, Process, Status};
 use super::profile::Profile;
+use super::refusal::Refusal;
 use mainstay_core::ring::ids::{Address, HostId, Location};
 use mainstay_core::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,10 +147,30 @@ impl Ring {
         }
         self.roll_back(now);
         for place in running {
-            self.progress(place, now);
+            // Why a start ended is its own affair: nothing runs there any more.
+            let _ended = self.progress(place, now);
             self.remember(place);
         }
         self.hand_over_hints();
+    }
+
+    /// The share of one node in [`tick`](Self::tick), for whoever runs one node and knows the others from what they
+    /// told: its heart beats, it hears the others, and what it is in the middle of goes on or ends.
+    pub fn tick_one(&mut self, place: usize, now: Time) -> Result<(), Refusal> {
+        self.beat(place, now);
+        let others: Vec<usize> = self.running().into_iter().filter(|p| *p != place).collect();
+        for other in others {
+            if self.linked(other, place) {
+                self.gossip(other, place, now);
+            }
+        }
+        if let Some(process) = self.process_mut(place) {
+            process.expire(now);
+        }
+        self.roll_back(now);
+        let ended = self.progress(place, now);
+        self.remember(place);
+        ended
     }
 
     fn beat(&mut self, place: usize, now: Time) {
