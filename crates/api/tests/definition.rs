@@ -13,6 +13,19 @@ fn the_committed_definition_is_the_one_that_is_built() {
     );
 }
 
+#[test]
+fn the_committed_definition_of_a_ring_is_the_one_that_is_built() {
+    let committed = include_str!("../../../charts/mainstay/files/ringclusters.mainstay.dev.json");
+    let built = api::ring_definition().unwrap();
+    let fresh = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ringclusters.mainstay.dev.json");
+    std::fs::write(&fresh, &built).unwrap();
+    assert!(
+        committed == built,
+        "the definition changed: copy {} to charts/mainstay/files",
+        fresh.display()
+    );
+}
+
 /// A real API server refuses the definition otherwise: it estimates what a rule costs from the largest input.
 #[test]
 fn every_list_that_a_rule_looks_through_has_a_bound() {
@@ -28,11 +41,13 @@ fn every_list_that_a_rule_looks_through_has_a_bound() {
             walk(&format!("{at}/{name}"), property, endless);
         }
     }
-    let definition: serde_json::Value = serde_json::from_str(&api::definition().unwrap()).unwrap();
-    let schema = definition
-        .pointer("/spec/versions/0/schema/openAPIV3Schema")
-        .unwrap();
     let mut endless = Vec::new();
-    walk("", schema, &mut endless);
+    for text in [api::definition().unwrap(), api::ring_definition().unwrap()] {
+        let definition: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let schema = definition
+            .pointer("/spec/versions/0/schema/openAPIV3Schema")
+            .unwrap();
+        walk("", schema, &mut endless);
+    }
     assert_eq!(endless, Vec::<String>::new());
 }

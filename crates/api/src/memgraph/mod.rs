@@ -5,7 +5,7 @@ mod spec;
 mod status;
 pub mod wishes;
 
-pub use parse::{BadSpec, parse_duration};
+pub use parse::{BadSpec, parse_duration, parse_moment};
 pub use spec::{
     Credentials, Durability, Failover, FenceTimeout, Gateway, HardReset, MemgraphCluster,
     MemgraphClusterSpec, Pause, Storage, WritesWithoutSync,

@@ -93,13 +93,14 @@ impl MemgraphClusterSpec {
 
     /// Until when nothing is changed.
     pub fn paused_until(&self) -> Result<Option<Time>, BadSpec> {
-        let Some(Pause { until }) = &self.paused else {
-            return Ok(None);
-        };
-        moment(until)
-            .map(Some)
-            .ok_or_else(|| BadSpec::Moment(until.clone()))
+        let until = self.paused.as_ref().map(|Pause { until }| parse_moment(until));
+        until.transpose()
     }
+}
+
+/// The end of a pause.
+pub fn parse_moment(text: &str) -> Result<Time, BadSpec> {
+    moment(text).ok_or_else(|| BadSpec::Moment(text.to_owned()))
 }
 
 /// Reads an RFC 3339 time as milliseconds of the wall clock.

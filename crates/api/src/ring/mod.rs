@@ -1,0 +1,9 @@
+//! `RingCluster`.
+
+mod parse;
+mod spec;
+mod status;
+
+pub use parse::{BadRing, rack_set};
+pub use spec::{Autoreplacement, Engine, Rack, RingCluster, RingClusterSpec};
+pub use status::{CheckStatus, MemberStatus, ReplacementStatus, RingClusterStatus};

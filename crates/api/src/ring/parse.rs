@@ -1,0 +1,136 @@
+//! From what a user wrote to what the decisions take.
+
+use super::spec::{Autoreplacement, Engine, Rack, RingClusterSpec};
+use crate::memgraph::{BadSpec, parse_moment};
+use mainstay_core::ring::ids::{Location, Member, Name, ParseIdError};
+use mainstay_core::ring::spec::{self as core, Declared, Managed, NotAVersion, ScyllaVersion, Timing};
+use mainstay_core::time::Time;
+use thiserror::Error;
+
+/// A spec that the schema let through and that still cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadRing {
+    /// The version is not known.
+    #[error("{0}; write spec.version, such as 2025.2")]
+    Version(#[from] NotAVersion),
+    /// A name that cannot be one.
+    #[error(transparent)]
+    Name(#[from] ParseIdError),
+    /// Nobody is declared.
+    #[error("spec.racks declares no member: write members: 1 in one of them at least")]
+    Nobody,
+    /// The pause.
+    #[error(transparent)]
+    Pause(#[from] BadSpec),
+}
+
+/// The StatefulSet of a rack. Its pods are the members, and a Service has the name of each.
+pub fn rack_set(cluster: &str, rack: &str) -> String {
+    format!("{cluster}-{rack}")
+}
+
+impl Rack {
+    /// A member of this rack.
+    pub fn member(&self, cluster: &str, ordinal: u8) -> Result<Member, ParseIdError> {
+        format!("{}-{ordinal}", rack_set(cluster, &self.name)).parse()
+    }
+}
+
+impl RingClusterSpec {
+    /// The version, from its own field or from the tag of the image.
+    fn version(&self) -> Result<ScyllaVersion, NotAVersion> {
+        let tag = self.image.rsplit_once(':').map_or("", |(_, tag)| tag);
+        self.version.as_deref().unwrap_or(tag).parse()
+    }
+
+    /// Which database, as the gate and the decisions take it.
+    pub fn engine(&self) -> Result<core::Engine, BadRing> {
+        match self.engine {
+            Engine::Scylla => Ok(core::Engine::Scylla(self.version()?)),
+        }
+    }
+
+    /// What the decisions take.
+    pub fn parse(&self, cluster: &str, timing: Timing) -> Result<core::Spec, BadRing> {
+        let Autoreplacement {
+            enabled,
+            accept_loss,
+            tries,
+        } = self.autoreplacement;
+        let dc: Name = self.datacenter.parse()?;
+        let mut members = Vec::new();
+        for rack in &self.racks {
+            let location = Location {
+                dc: dc.clone(),
+                rack: rack.name.parse()?,
+            };
+            for ordinal in 0..rack.members {
+                members.push(Declared {
+                    member: rack.member(cluster, ordinal)?,
+                    location: location.clone(),
+                });
+            }
+        }
+        if members.is_empty() {
+            return Err(BadRing::Nobody);
+        }
+        Ok(core::Spec {
+            engine: self.engine()?,
+            managed: Managed::Here,
+            members,
+            automatic: enabled,
+            accept_loss,
+            authentication: self.authentication,
+            tries,
+            timing,
+        })
+    }
+
+    /// Until when nothing is changed.
+    pub fn paused_until(&self) -> Result<Option<Time>, BadRing> {
+        let until = self.paused.as_ref().map(|pause| parse_moment(&pause.until));
+        Ok(until.transpose()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> RingClusterSpec {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn members_are_named_by_rack_and_number_and_the_first_one_founds() {
+        let spec = spec(
+            r#"{"image": "scylladb/scylla:5.4.1", "racks": [{"name": "a", "members": 2}, {"name": "b", "members": 1}]}"#,
+        );
+        let parsed = spec.parse("ring", Timing::default()).unwrap();
+        let names: Vec<String> = parsed.members.iter().map(|d| d.member.to_string()).collect();
+        assert_eq!(names, ["ring-a-0", "ring-a-1", "ring-b-0"]);
+        assert_eq!(
+            parsed.members.last().unwrap().location.to_string(),
+            "datacenter1/b"
+        );
+        assert_eq!(parsed.engine, core::Engine::Scylla("5.4".parse().unwrap()));
+        assert!(parsed.automatic && !parsed.accept_loss && parsed.tries == 3);
+    }
+
+    #[test]
+    fn the_version_is_written_where_the_tag_does_not_tell_it() {
+        let digest =
+            r#"{"image": "scylla@sha256:00", "version": "2025.2", "racks": [{"name": "a", "members": 1}]}"#;
+        assert!(spec(digest).parse("ring", Timing::default()).is_ok());
+        let odd = r#"{"image": "scylla:mine", "racks": [{"name": "a", "members": 1}]}"#;
+        assert!(matches!(
+            spec(odd).parse("ring", Timing::default()),
+            Err(BadRing::Version(_))
+        ));
+        let nobody = r#"{"image": "scylla:5.4", "racks": [{"name": "a", "members": 0}]}"#;
+        assert_eq!(
+            spec(nobody).parse("ring", Timing::default()),
+            Err(BadRing::Nobody)
+        );
+    }
+}
