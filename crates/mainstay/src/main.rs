@@ -73,12 +73,13 @@ enum Command {
     /// What runs inside a database pod.
     #[command(subcommand)]
     Pod(pod::Command),
-    /// Print the definition of the kind MemgraphCluster, for `kubectl apply -f -`.
+    /// Print the definitions of the kinds, for `kubectl apply --server-side -f -`.
     Crd,
     /// Run a stand-in for a database, with the command line of the real server.
     ///
     /// `mainstay standin memgraph --data-directory=DIR --bolt-port=7687 --profile=3.12 --admin-port=9999`;
-    /// docs/stand-ins.md says what it can do.
+    /// `mainstay standin ring --workdir=DIR --listen-address=127.0.0.2 --seeds=127.0.0.2` is one of ScyllaDB.
+    /// docs/stand-ins.md says what they can do.
     #[command(disable_help_flag = true)]
     Standin {
         /// Which one, and its flags.
@@ -106,9 +107,10 @@ fn main() -> ExitCode {
 }
 
 fn definition() -> ExitCode {
-    match api::definition() {
-        Ok(text) => {
-            print!("{text}");
+    let both = api::definition().and_then(|first| Ok((first, api::ring_definition()?)));
+    match both {
+        Ok((memgraph, ring)) => {
+            print!("{memgraph}---\n{ring}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -9,6 +9,7 @@ use operator::engine::queue::Limits;
 use operator::engine::turns::Pace;
 use operator::engine::watch::Scope;
 use operator::memgraph::{ReplicaAddress, ReplicationPorts, Settings};
+use operator::ring::RingSettings;
 use operator::{Config, Operator};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -167,10 +168,14 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
             } else {
                 ReplicationPorts::Same
             },
-            image,
+            image: image.clone(),
             rules,
             ..Settings::default()
         },
+        ring: Some(RingSettings {
+            image,
+            ..RingSettings::default()
+        }),
         http,
     })
 }

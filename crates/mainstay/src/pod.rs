@@ -6,9 +6,14 @@ use clap::{Args, Subcommand};
 use mainstay_core::memgraph::helper::{HELPER_PORT, Me, PreStop, PreStopLimits};
 use mainstay_core::memgraph::ids::{Ordinal, PodUid};
 use mainstay_core::memgraph::objects::ClusterName;
-use operator::pod::{Ask, AskError, DataVolume, Helper, RealDisk, Task, prepare, record, until_free};
+use mainstay_core::ring::ids::{ClusterUid, Member, PodUid as RingPodUid};
+use mainstay_core::ring::spec::{Engine, ScyllaVersion};
+use operator::pod::{
+    Ask, AskError, DataVolume, Helper, Launch, RealDisk, RingAskError, RingTask, Task, prepare, record,
+    ring_gate, until_free,
+};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +43,52 @@ pub(crate) enum Command {
     ///
     /// For a preStop hook that runs a command. Pods that the operator makes ask their helper instead.
     PreStop(Box<Arguments>),
+    /// Put this program where the container of another image can run it.
+    Install {
+        /// The file to be.
+        #[arg(long)]
+        to: PathBuf,
+    },
+    /// Before every start of a ring's database: it starts, or waits and says why.
+    ///
+    /// A bootstrapped disk starts. An empty one starts only with the operator's permission, which names this pod, this
+    /// claim and this disk, and is used once. docs/ring.md says more.
+    RingGate(Box<GateArguments>),
+}
+
+/// Which member of which ring, and how its database is started.
+#[derive(Args)]
+pub(crate) struct GateArguments {
+    /// Which ring.
+    #[arg(long)]
+    cluster: String,
+    /// The uid of the object that declares it.
+    #[arg(long)]
+    cluster_uid: ClusterUid,
+    /// The version of ScyllaDB.
+    #[arg(long)]
+    scylla: ScyllaVersion,
+    /// In which namespace.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
+    namespace: String,
+    /// The name of this pod.
+    #[arg(long, env = "POD_NAME")]
+    pod: Member,
+    /// The uid of this pod.
+    #[arg(long, env = "POD_UID")]
+    pod_uid: RingPodUid,
+    /// Where the volume is mounted.
+    #[arg(long, default_value = "/var/lib/scylla")]
+    data: PathBuf,
+    /// A folder that lives as long as the pod.
+    #[arg(long, default_value = "/opt/mainstay")]
+    state: PathBuf,
+    /// A kubeconfig; without it the pod's service account.
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// The database: its program and arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
 }
 
 /// Which pod, and where its volume is.
@@ -84,6 +135,8 @@ pub(crate) fn command(command: Command) -> ExitCode {
             crate::serve_to_end(&mut Builder::new_current_thread(), "pod serve", serve(*arguments))
         }
         Command::PreStop(arguments) => crate::run_to_end("pod pre-stop", pre_stop(*arguments)),
+        Command::Install { to } => crate::run_to_end("pod install", async move { install(&to) }),
+        Command::RingGate(arguments) => gate(*arguments),
     }
 }
 
@@ -171,4 +224,74 @@ async fn pre_stop(arguments: Arguments) -> Result<()> {
     let ended = until_free(ordinal, PreStopLimits::default(), &ask).await;
     anyhow::ensure!(ended != PreStop::TooLong, "nobody took over in time");
     Ok(())
+}
+
+/// A copy, or a second name for the same file where that can be had.
+fn install(to: &Path) -> Result<()> {
+    let own = std::env::current_exe().context("which file this is, is not known")?;
+    let new = to.with_extension("new");
+    let _left = std::fs::remove_file(&new);
+    if std::fs::hard_link(&own, &new).is_err() {
+        std::fs::copy(&own, &new).with_context(|| format!("cannot write {}", new.display()))?;
+    }
+    std::fs::rename(&new, to).with_context(|| format!("cannot write {}", to.display()))
+}
+
+/// Waits for its turn, and becomes the database.
+fn gate(arguments: GateArguments) -> ExitCode {
+    use std::os::unix::process::CommandExt as _;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let launch = runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(wait_for_turn(arguments)));
+    let error = match launch {
+        // Comes back only if it could not.
+        Ok(Launch { program, args }) => {
+            let failed = std::process::Command::new(&program).args(args).exec();
+            anyhow::Error::from(failed).context(program)
+        }
+        Err(error) => error,
+    };
+    eprintln!("mainstay pod ring-gate: {error:#}");
+    ExitCode::FAILURE
+}
+
+async fn wait_for_turn(arguments: GateArguments) -> Result<Launch> {
+    crate::kubernetes::install_tls();
+    let GateArguments {
+        cluster,
+        cluster_uid,
+        scylla,
+        namespace,
+        pod,
+        pod_uid,
+        data,
+        state,
+        kubeconfig,
+        command,
+    } = arguments;
+    let task = RingTask {
+        cluster,
+        uid: cluster_uid,
+        engine: Engine::Scylla(scylla),
+        namespace,
+        member: pod,
+        pod: pod_uid,
+        data,
+        state,
+        command,
+        pause: PAUSE,
+        patience: PATIENCE,
+    };
+    // A client for each question: a token may have been renewed meanwhile.
+    let ask = async || {
+        client(kubeconfig.as_deref())
+            .await
+            .map_err(|error| RingAskError::Client(format!("{error:#}")))
+    };
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    tokio::select! {
+        launch = ring_gate(&task, ask, |line| println!("{line}")) => Ok(launch?),
+        _ = terminate.recv() => anyhow::bail!("told to end before the database was started"),
+    }
 }

@@ -1,7 +1,7 @@
 //! The operator's own objects: what has to be in Kubernetes before it can run there. Pure.
 
 use crate::security;
-use api::MemgraphCluster;
+use api::{MemgraphCluster, RingCluster};
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ pub struct Install {
 pub fn objects(install: &Install) -> Vec<Value> {
     vec![
         json!(MemgraphCluster::crd()),
+        json!(RingCluster::crd()),
         install.named("v1", "ServiceAccount", json!({})),
         cluster_role(),
         install.cluster_binding(),
@@ -45,14 +46,21 @@ fn cluster_role() -> Value {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": { "name": NAME, "labels": labels() },
         "rules": [
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": ["get", "list", "watch"] },
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status"], "verbs": ["patch"] },
-            // By uid, to end one process for certain and to reset a diverged replica.
-            { "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "delete"] },
-            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"] },
-            // Records are watched.
-            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update"] },
-            { "apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": made },
+            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters", "ringclusters"], "verbs": ["get", "list", "watch"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status", "ringclusters/status"], "verbs": ["patch"] },
+            // By uid, to end one process for certain and to reset a diverged replica. The gate of a ring's member gets and
+            // patches its own pod, and nobody can grant what he has not.
+            { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch", "delete"] },
+            // By uid: the volume of a ring's member whose Node is gone, or that a human gave up.
+            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "delete"] },
+            // Is the Node of a volume gone?
+            { "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["get"] },
+            { "apiGroups": [""], "resources": ["nodes"], "verbs": ["list"] },
+            // Records are watched; those of a ring are immutable, and renewed by making them anew.
+            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update", "delete"] },
+            // Those of a ring's members are watched for labels, and go with a member that has left.
+            { "apiGroups": [""], "resources": ["services"], "verbs": ["get", "list", "watch", "create", "update", "delete"] },
+            { "apiGroups": [""], "resources": ["serviceaccounts"], "verbs": made },
             { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"] },
             { "apiGroups": [""], "resources": ["events"], "verbs": ["create"] },
             { "apiGroups": ["apps"], "resources": ["statefulsets", "deployments"], "verbs": made },

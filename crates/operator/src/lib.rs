@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `bolt` | our Bolt client on tokio |
 //! | `memgraph` | what is special to Memgraph: observe, act, resources, report |
+//! | `ring` | the same of ScyllaDB rings |
+//! | `apply` | objects that are created, or replaced if they were built from something else |
 //! | `engine` | what is not: queues, watches, turns, the lease |
 //! | `http` | health, metrics, state |
 //! | `install` | the objects of the operator itself |
@@ -12,6 +14,7 @@
 //!
 //! Read `memgraph::keeper` first: one turn is one screen.
 
+pub mod apply;
 pub mod bolt;
 pub mod call;
 pub mod clock;
@@ -20,6 +23,7 @@ pub mod http;
 pub mod install;
 pub mod memgraph;
 pub mod pod;
+pub mod ring;
 pub mod run;
 pub mod security;
 pub mod tap;

@@ -7,8 +7,9 @@ use crate::engine::watch::{Scope, belongings, objects};
 use crate::http::board::Board;
 use crate::http::server::{Served, serve};
 use crate::memgraph::{Keeper, Settings};
-use api::MemgraphCluster;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use crate::ring::{RING_LABEL, RingBoard, RingKeeper, RingSettings};
+use api::{MemgraphCluster, RingCluster};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::Client;
 use mainstay_core::lease::{EmptyHolder, LeaseTiming};
 use mainstay_core::memgraph::objects::CLUSTER_LABEL;
@@ -41,6 +42,8 @@ pub struct Config {
     pub pace: Pace,
     /// How long things take.
     pub settings: Settings,
+    /// The same of rings; without it that kind is not served.
+    pub ring: Option<RingSettings>,
     /// Where HTTP is served.
     pub http: SocketAddr,
 }
@@ -96,19 +99,29 @@ impl Operator {
             limits,
             pace,
             settings,
+            ring,
             http: _,
         } = config;
         let (election, permit) =
             Election::new(lease_client, &lease_namespace, &lease_name, &identity, timing)?;
+        let rings = ring.map(|settings| Rings::new(client.clone(), scope.clone(), settings, limits, pace));
         let memgraph = Memgraph::new(client, scope, settings, limits, pace);
-        let served = Served {
+        let mut served = Served {
             pages: vec![memgraph.board.clone()],
             loops: vec![Arc::new(memgraph.turns.clone())],
             permit: permit.clone(),
         };
+        if let Some(rings) = &rings {
+            served.pages.push(rings.board.clone());
+            served.loops.push(Arc::new(rings.turns.clone()));
+        }
         let (idle, is_idle) = oneshot::channel();
         let working = Box::pin(async {
-            memgraph.work(permit, stop.clone()).await;
+            tokio::join!(memgraph.work(permit.clone(), stop.clone()), async {
+                if let Some(rings) = &rings {
+                    rings.work(permit.clone(), stop.clone()).await;
+                }
+            });
             idle.send(()).ok();
         });
         let leading = Box::pin(election.run(stop.clone(), async {
@@ -118,6 +131,7 @@ impl Operator {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = memgraph.watch() => {}
+                () = watch_rings(rings.as_ref()) => {}
             }
         });
         tokio::join!(watching, serve(listener, served, stop.clone()), leading, working);
@@ -167,5 +181,61 @@ impl Memgraph {
             () = pods => {}
             () = records => {}
         }
+    }
+}
+
+/// The kind `RingCluster`.
+struct Rings {
+    client: Client,
+    scope: Scope,
+    settings: Arc<RingSettings>,
+    board: Arc<RingBoard>,
+    turns: Turns<RingKeeper>,
+}
+
+impl Rings {
+    fn new(client: Client, scope: Scope, settings: RingSettings, limits: Limits, pace: Pace) -> Self {
+        let board = Arc::new(RingBoard::default());
+        Self {
+            client,
+            scope,
+            settings: Arc::new(settings),
+            turns: Turns::new("ring", limits, pace, board.clone()),
+            board,
+        }
+    }
+
+    async fn work(&self, permit: Permit, stop: CancellationToken) {
+        let make = |Key { namespace, name }: &Key| {
+            RingKeeper::new(self.client.clone(), namespace, name, Arc::clone(&self.settings))
+        };
+        self.turns.run(make, permit, stop).await;
+    }
+
+    /// Rings, and their pods, Services and ConfigMaps. Ends if one of the watches does.
+    async fn watch(&self) {
+        let given = || (self.client.clone(), self.scope.clone(), self.turns.clone());
+        let (client, scope, turns) = given();
+        let rings = objects::<RingCluster, _>(client, scope, turns);
+        let (client, scope, turns) = given();
+        let pods = belongings::<Pod, _>(client, scope, turns, RING_LABEL, Urgency::Reconcile);
+        let (client, scope, turns) = given();
+        let services = belongings::<Service, _>(client, scope, turns, RING_LABEL, Urgency::Reconcile);
+        let (client, scope, turns) = given();
+        let records = belongings::<ConfigMap, _>(client, scope, turns, RING_LABEL, Urgency::Reconcile);
+        tokio::select! {
+            () = rings => {}
+            () = pods => {}
+            () = services => {}
+            () = records => {}
+        }
+    }
+}
+
+/// Ends never if rings are not served.
+async fn watch_rings(rings: Option<&Rings>) {
+    match rings {
+        Some(rings) => rings.watch().await,
+        None => std::future::pending().await,
     }
 }

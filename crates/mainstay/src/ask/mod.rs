@@ -1,12 +1,13 @@
 //! `mainstay status` and `mainstay why`: what is, and which rule made it so.
 
 mod forward;
+mod ring;
 mod status;
 mod why;
 
 use crate::kubernetes::client_for_people;
 use anyhow::{Context, Result};
-use api::MemgraphCluster;
+use api::{MemgraphCluster, RingCluster};
 use clap::Args;
 use jiff::Timestamp;
 use kube::{Api, Client};
@@ -48,6 +49,21 @@ impl Where {
     }
 }
 
+impl Where {
+    /// The rings; none where the kind is not known.
+    async fn rings(&self, client: &Client) -> Result<Vec<RingCluster>> {
+        let api: Api<RingCluster> = match &self.namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        match api.list(&kube::api::ListParams::default()).await {
+            Ok(listed) => Ok(listed.items),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(error).context("rings cannot be listed"),
+        }
+    }
+}
+
 /// How `mainstay status` is asked.
 #[derive(Args)]
 pub(crate) struct StatusArguments {
@@ -59,11 +75,14 @@ pub(crate) struct StatusArguments {
 pub(crate) fn status(arguments: StatusArguments) -> ExitCode {
     crate::run_to_end("status", async move {
         let StatusArguments { place } = arguments;
-        let clusters = place.list(&place.client().await?).await?;
+        let client = place.client().await?;
+        let clusters = place.list(&client).await?;
+        let rings = place.rings(&client).await?;
         if place.json {
             println!("{}", serde_json::to_string_pretty(&clusters)?);
         } else {
             print!("{}", status::render(&clusters, Timestamp::now()));
+            print!("{}", ring::table(&rings));
         }
         Ok(())
     })
@@ -87,9 +106,9 @@ pub(crate) fn why(arguments: WhyArguments) -> ExitCode {
         let mut named = found
             .into_iter()
             .filter(|c| c.metadata.name.as_ref() == Some(&cluster));
-        let object = named
-            .next()
-            .with_context(|| format!("there is no MemgraphCluster `{cluster}`"))?;
+        let Some(object) = named.next() else {
+            return why_ring(&place, &client, &cluster).await;
+        };
         anyhow::ensure!(
             named.next().is_none(),
             "several namespaces have a MemgraphCluster `{cluster}`; say which with --namespace"
@@ -110,4 +129,25 @@ pub(crate) fn why(arguments: WhyArguments) -> ExitCode {
         print!("{}", why::history(&object));
         Ok(())
     })
+}
+
+/// The same of a ring: its status holds everything that its last turn had to tell.
+async fn why_ring(place: &Where, client: &Client, name: &str) -> Result<()> {
+    let rings = place.rings(client).await?;
+    let mut named = rings
+        .into_iter()
+        .filter(|ring| ring.metadata.name.as_deref() == Some(name));
+    let object = named
+        .next()
+        .with_context(|| format!("there is neither a MemgraphCluster nor a RingCluster `{name}`"))?;
+    anyhow::ensure!(
+        named.next().is_none(),
+        "several namespaces have a RingCluster `{name}`; say which with --namespace"
+    );
+    if place.json {
+        println!("{}", serde_json::to_string_pretty(&object.status)?);
+    } else {
+        print!("{}", ring::why(&object));
+    }
+    Ok(())
 }

@@ -176,6 +176,7 @@ impl Bed {
             limits: Limits::default(),
             pace: Pace::default(),
             settings,
+            ring: None,
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
         let operator = Operator::bind(config).await?;

@@ -11,7 +11,9 @@ use mainstay_core::memgraph::rules::Rules;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::apply::Desk;
 use crate::bolt::Dial;
+use crate::engine::lease::Permit;
 use crate::tap::Tap;
 
 /// Under which address a replica is registered.
@@ -124,6 +126,17 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// Where its objects are written.
+    pub fn desk<'a>(&'a self, permit: &'a Permit) -> Desk<'a> {
+        Desk {
+            client: &self.client,
+            namespace: &self.namespace,
+            patience: self.settings.call,
+            tap: &self.settings.tap,
+            permit,
+        }
+    }
+
     /// How to reach a database for a probe.
     pub fn dial(&self, patience: Duration) -> Dial {
         Dial {

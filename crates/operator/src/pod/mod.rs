@@ -6,6 +6,7 @@
 //! | `prepare` | the loop: look, ask, decide, do |
 //! | `helper` | what the operator and the kubelet ask while the database runs |
 //! | `pre_stop` | when a database that is told to end may end |
+//! | `ring_gate` | what stands before every start of a ring's database |
 //! | `volume` | what is on the volume, and the few changes that are made to it |
 //! | `disk` | single file operations, so that a test can cut them off anywhere |
 //!
@@ -15,12 +16,14 @@ mod disk;
 mod helper;
 mod pre_stop;
 mod prepare;
+mod ring_gate;
 mod volume;
 
 pub use disk::{Disk, RealDisk};
 pub use helper::{Ask, Helper};
 pub use pre_stop::until_free;
 pub use prepare::{AskError, PrepareError, Task, prepare, record};
+pub use ring_gate::{AskError as RingAskError, GateError, Launch, RingTask, ring_gate};
 pub use volume::{ChangeError, DataVolume};
 
 /// The init container's name, as the seeds have it.

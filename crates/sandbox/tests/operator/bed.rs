@@ -160,6 +160,7 @@ impl Bed {
                 tap,
                 ..settings
             },
+            ring: None,
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
         let operator = Operator::bind(config).await?;

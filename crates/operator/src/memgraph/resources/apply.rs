@@ -1,48 +1,21 @@
-//! Writing the objects: created if missing, replaced by the version that was read if they were built from
-//! something else. What is there and not ours is adopted as it is.
+//! Writing the objects (`crate::apply`), and the token that gateways and helpers know.
 
-use super::APPLIED;
-use super::build::{Owned, objects};
-use crate::call::{CallError, bounded, optional};
+use super::build::objects;
+use crate::apply::{ApplyError, Desk, set};
+use crate::call::{bounded, optional};
 use crate::clock::draw;
 use crate::engine::lease::Permit;
 use crate::memgraph::cluster::Cluster;
 use api::MemgraphCluster;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::core::GroupVersionKind;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{DynamicObject, PostParams};
 use mainstay_core::memgraph::objects::CLUSTER_LABEL;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use thiserror::Error;
 
 /// The key of the push token.
 const TOKEN: &str = "token";
-
-/// Why an object was not written.
-#[derive(Debug, Error)]
-pub enum ApplyError {
-    /// The call.
-    #[error("{kind} `{name}`: {source}")]
-    Call {
-        /// Of what.
-        kind: String,
-        /// Which.
-        name: String,
-        /// Why.
-        source: CallError,
-    },
-    /// Ours to build, and built wrongly.
-    #[error("{kind} cannot be built: {source}")]
-    Build {
-        /// Of what.
-        kind: String,
-        /// Why.
-        source: serde_json::Error,
-    },
-}
 
 /// Makes sure that every object is there. The token that gateways and helpers know.
 pub async fn ensure(
@@ -51,9 +24,10 @@ pub async fn ensure(
     permit: &Permit,
 ) -> Result<Option<String>, ApplyError> {
     let wanted = objects(object, &cluster.name, &cluster.settings);
-    let token = Some(ensure_token(cluster, object, permit).await?);
+    let desk = cluster.desk(permit);
+    let token = Some(ensure_token(cluster, object, desk).await?);
     for owned in wanted {
-        apply(cluster, owned, permit).await?;
+        desk.apply(owned, carry_over).await?;
     }
     Ok(token)
 }
@@ -81,7 +55,7 @@ fn token_of(secret: &Secret) -> Option<String> {
 async fn ensure_token(
     cluster: &Cluster,
     object: &MemgraphCluster,
-    permit: &Permit,
+    desk: Desk<'_>,
 ) -> Result<String, ApplyError> {
     if let Some(token) = token(cluster).await? {
         return Ok(token);
@@ -92,7 +66,7 @@ async fn ensure_token(
         name: name.clone(),
         source,
     };
-    may_write(cluster, permit).map_err(failed)?;
+    desk.may_write().map_err(failed)?;
     let drawn = format!("{:013x}{:013x}{:013x}{:013x}", draw(), draw(), draw(), draw());
     let mut secret = Secret {
         string_data: Some(BTreeMap::from([(TOKEN.to_owned(), drawn.clone())])),
@@ -111,89 +85,6 @@ async fn ensure_token(
     let made = cluster.settings.tap.around("create Secret", create).await;
     made.map_err(failed)?;
     Ok(drawn)
-}
-
-fn may_write(cluster: &Cluster, permit: &Permit) -> Result<(), CallError> {
-    permit
-        .check(cluster.settings.call)
-        .map_err(|refusal| CallError::Refused {
-            code: 0,
-            message: refusal.to_string(),
-        })
-}
-
-async fn apply(cluster: &Cluster, owned: Owned, permit: &Permit) -> Result<(), ApplyError> {
-    let Owned {
-        version,
-        kind,
-        mut object,
-    } = owned;
-    let name = object
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned();
-    let failed = |source| ApplyError::Call {
-        kind: kind.to_owned(),
-        name: name.clone(),
-        source,
-    };
-    let print = fingerprint(&object);
-    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        metadata.insert("annotations".to_owned(), json!({ APPLIED: print }));
-    }
-    let api = dynamic(cluster, version, kind);
-    let patience = cluster.settings.call;
-    let tap = &cluster.settings.tap;
-    let found = optional(bounded(patience, api.get(&name)).await).map_err(failed)?;
-    let Some(found) = found else {
-        may_write(cluster, permit).map_err(failed)?;
-        let parsed = parse(kind, object)?;
-        let params = PostParams::default();
-        let create = bounded(patience, api.create(&params, &parsed));
-        return match tap.around(format!("create {kind}"), create).await {
-            Ok(_) | Err(CallError::Conflict(_)) => Ok(()),
-            Err(error) => Err(failed(error)),
-        };
-    };
-    if !needs_writing(&found, &print) {
-        return Ok(());
-    }
-    may_write(cluster, permit).map_err(failed)?;
-    let parsed = parse(kind, carry_over(kind, object, &found))?;
-    let params = PostParams::default();
-    let replace = bounded(patience, api.replace(&name, &params, &parsed));
-    match tap.around(format!("replace {kind}"), replace).await {
-        // Somebody else writes too: the next turn looks again.
-        Ok(_) | Err(CallError::Conflict(_)) => Ok(()),
-        Err(error) => Err(failed(error)),
-    }
-}
-
-fn dynamic(cluster: &Cluster, version: &str, kind: &str) -> Api<DynamicObject> {
-    let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    Api::namespaced_with(cluster.client.clone(), &cluster.namespace, &resource)
-}
-
-fn parse(kind: &str, object: Value) -> Result<DynamicObject, ApplyError> {
-    serde_json::from_value(object).map_err(|source| ApplyError::Build {
-        kind: kind.to_owned(),
-        source,
-    })
-}
-
-/// What an object was built from. Not for secrets: only to see a change.
-fn fingerprint(object: &Value) -> String {
-    let mut hasher = DefaultHasher::new();
-    object.to_string().hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
-}
-
-/// Only what we made ourselves is changed: an adopted object stays as it is, and no pod is made anew for it.
-fn needs_writing(found: &DynamicObject, print: &str) -> bool {
-    let applied = found.annotations().get(APPLIED);
-    applied.is_some_and(|applied| applied != print)
 }
 
 /// What the object as it is has to keep.
@@ -232,12 +123,6 @@ fn carry_over(kind: &str, mut object: Value, found: &DynamicObject) -> Value {
     object
 }
 
-fn set(object: &mut Value, at: &str, field: &str, value: Option<Value>) {
-    if let (Some(Value::Object(map)), Some(value)) = (object.pointer_mut(at), value) {
-        map.insert(field.to_owned(), value);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,13 +137,6 @@ mod tests {
     }
 
     #[test]
-    fn only_what_we_made_from_something_else_is_written() {
-        assert!(!needs_writing(&found(&json!({}), 3), "now"), "adopted as it is");
-        assert!(!needs_writing(&found(&json!({ APPLIED: "now" }), 3), "now"));
-        assert!(needs_writing(&found(&json!({ APPLIED: "before" }), 3), "now"));
-    }
-
-    #[test]
     fn a_change_does_not_wake_a_cluster_and_keeps_what_cannot_change() {
         let wanted = || json!({ "metadata": {}, "spec": { "replicas": 5, "volumeClaimTemplates": ["new"] } });
         let asleep = carry_over("StatefulSet", wanted(), &found(&json!({}), 0));
@@ -267,12 +145,5 @@ mod tests {
         assert_eq!(asleep["metadata"]["resourceVersion"], "7");
         let awake = carry_over("StatefulSet", wanted(), &found(&json!({}), 3));
         assert_eq!(awake["spec"]["replicas"], 5);
-    }
-
-    #[test]
-    fn a_fingerprint_is_of_the_content() {
-        let (a, b) = (json!({ "x": 1 }), json!({ "x": 2 }));
-        assert_eq!(fingerprint(&a), fingerprint(&a.clone()));
-        assert_ne!(fingerprint(&a), fingerprint(&b));
     }
 }

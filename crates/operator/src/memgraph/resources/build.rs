@@ -1,6 +1,7 @@
 //! Pure: from the declared cluster to its objects.
 
 use super::{DATA_FOLDER, DATA_PATH, INIT_FILE, INIT_FOLDER, gateway};
+use crate::apply::Owned;
 use crate::memgraph::cluster::{ReplicationPorts, Settings};
 use crate::memgraph::database::demote;
 use crate::security;
@@ -14,17 +15,6 @@ use mainstay_core::memgraph::objects::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// An object to be there, as JSON: the small Kubernetes and snapshots speak it too.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Owned {
-    /// `apiVersion`.
-    pub version: &'static str,
-    /// `kind`.
-    pub kind: &'static str,
-    /// The object.
-    pub object: Value,
-}
 
 /// What every builder needs.
 pub(super) struct Site<'a> {

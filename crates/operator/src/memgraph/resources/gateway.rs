@@ -1,7 +1,8 @@
 //! The gateway's objects.
 
 use super::ADMIN_PORT;
-use super::build::{Owned, Site};
+use super::build::Site;
+use crate::apply::Owned;
 use crate::security;
 use mainstay_core::memgraph::objects::BOLT_PORT;
 use serde_json::{Value, json};

@@ -5,8 +5,9 @@ mod build;
 mod gateway;
 mod helper;
 
-pub use apply::{ApplyError, ensure, token};
-pub use build::{Owned, objects};
+pub use crate::apply::{APPLIED, ApplyError, Owned};
+pub use apply::{ensure, token};
+pub use build::objects;
 
 /// Where the volume is mounted, as the seeds have it.
 pub const DATA_PATH: &str = "/var/lib/memgraph";
@@ -18,6 +19,3 @@ pub const INIT_FOLDER: &str = "/etc/mainstay";
 pub const INIT_FILE: &str = "init.cypherl";
 /// The port of a gateway that takes pushes.
 pub const ADMIN_PORT: u16 = 7688;
-
-/// Says what an object was built from, so that it is written only if that changes.
-pub const APPLIED: &str = "mainstay.dev/applied";

@@ -1,0 +1,520 @@
+//! The gate before a ring's database: look, ask, decide, do. It is the first thing in the container of the database and
+//! becomes it, so that it stands before every start.
+
+use crate::call::{CallError, bounded, optional};
+use crate::clock::draw;
+use crate::ring::{RING_LABEL, ledger_map};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use mainstay_core::ring::Ledger;
+use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
+use mainstay_core::ring::ids::{Address, ClusterUid, DiskId, HostId, Member, PodUid, VolumeUid};
+use mainstay_core::ring::ledger;
+use mainstay_core::ring::options;
+use mainstay_core::ring::record::RecordMap;
+use mainstay_core::ring::spec::Engine;
+use mainstay_core::ring::stamp::{Bootstrapped, Found, REPORT_ANNOTATION, Report, STAMP_FILE, Stamp};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+/// Which pod is to be started.
+#[derive(Clone, Debug)]
+pub struct RingTask {
+    /// Of which ring.
+    pub cluster: String,
+    /// The object that declares it.
+    pub uid: ClusterUid,
+    /// Which database.
+    pub engine: Engine,
+    /// In which namespace.
+    pub namespace: String,
+    /// Which member: the pod's name.
+    pub member: Member,
+    /// The pod.
+    pub pod: PodUid,
+    /// Where the volume is mounted.
+    pub data: PathBuf,
+    /// Where the gate notes what lives as long as the pod.
+    pub state: PathBuf,
+    /// The database: program and arguments.
+    pub command: Vec<String>,
+    /// Between two looks.
+    pub pause: Duration,
+    /// How long a call may take.
+    pub patience: Duration,
+}
+
+/// Why the gate could not go on. It is started again, and begins anew.
+#[derive(Debug, Error)]
+pub enum GateError {
+    /// The volume, or what the gate notes.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not to be written down.
+    #[error("the stamp cannot be written: {0}")]
+    Print(#[from] serde_json::Error),
+    /// Nothing to start.
+    #[error("no program is given")]
+    NoProgram,
+    /// What the tables of the database say cannot be had. To take it for empty could cost a node its data.
+    #[error("whether the disk is bootstrapped cannot be read: {0}")]
+    Tables(String),
+}
+
+/// The program that is to run now, with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+/// What Kubernetes says about this pod.
+struct Answered {
+    ledger: Option<Ledger>,
+    record: Option<RecordMap>,
+    members: Vec<Address>,
+    own: Own,
+}
+
+/// What is known of this pod as long as it lives, also when nobody answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Own {
+    address: Address,
+    volume: VolumeUid,
+}
+
+/// What the gate has seen in this pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Noted {
+    own: Option<Own>,
+    /// The disk that was last started.
+    started: Option<DiskId>,
+    /// A bootstrapped disk was started.
+    ran: bool,
+}
+
+/// Why nothing could be learnt.
+#[derive(Debug, Error)]
+pub enum AskError {
+    /// No client.
+    #[error("Kubernetes cannot be asked: {0}")]
+    Client(String),
+    /// The call.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The ledger is not one.
+    #[error("the ledger cannot be read: {0}")]
+    Ledger(#[from] serde_json::Error),
+    /// Something that must be there is not, yet.
+    #[error("{0} is not there yet")]
+    Missing(&'static str),
+}
+
+/// Waits until the database may start, and says how.
+pub async fn ring_gate(
+    task: &RingTask,
+    mut client: impl AsyncFnMut() -> Result<Client, AskError>,
+    mut say: impl FnMut(&str),
+) -> Result<Launch, GateError> {
+    let mut told: Option<String> = None;
+    let mut reported: Option<Report> = None;
+    // An id that is drawn once: a disk must not change its name while it waits.
+    let fresh = DiskId((u128::from(draw()) << 64) | u128::from(draw()));
+    loop {
+        let answered = match client().await {
+            Ok(client) => learn(task, client).await,
+            Err(error) => Err(error),
+        };
+        let mut noted = task.noted()?;
+        if let Ok(answered) = &answered {
+            noted.own = Some(answered.own);
+        }
+        task.note(&noted)?;
+        if let Some(own) = noted.own {
+            let folder = task.folder().await?;
+            let me = task.me(own, &noted, &folder, fresh);
+            let asked = match &answered {
+                Ok(a) => Asked::Answer {
+                    ledger: a.ledger.as_ref(),
+                    record: a.record.as_ref(),
+                    members: &a.members,
+                },
+                Err(_) => Asked::NoAnswer,
+            };
+            match gate(&me, &folder, asked) {
+                Gate::Start(start) => {
+                    let said = task.report(&mut client, start.report, &mut reported).await;
+                    let bootstrapped = matches!(start.report.found, Found::Started(_));
+                    // A permission is used only when the operator can know of it.
+                    if said || bootstrapped {
+                        return task.launch(&start, own, &mut noted, &mut say);
+                    }
+                }
+                Gate::Wait(wait) => {
+                    task.stamp(&wait.stamp)?;
+                    if let Some(report) = wait.report {
+                        task.report(&mut client, report, &mut reported).await;
+                    }
+                    let why = wait.why.to_string();
+                    if told.as_ref() != Some(&why) {
+                        say(&why);
+                        told = Some(why);
+                    }
+                }
+            }
+        } else if let Err(error) = &answered {
+            let why = error.to_string();
+            if told.as_ref() != Some(&why) {
+                say(&format!("waiting: {why}"));
+                told = Some(why);
+            }
+        }
+        sleep(task.pause).await;
+    }
+}
+
+async fn learn(task: &RingTask, client: Client) -> Result<Answered, AskError> {
+    let patience = task.patience;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &task.namespace);
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &task.namespace);
+    let services: Api<Service> = Api::namespaced(client, &task.namespace);
+    // The ledger first: what is read after it may be newer, never older.
+    let found = optional(bounded(patience, maps.get(&ledger_map(&task.cluster))).await)?;
+    let text = found.as_ref().and_then(|map| map.data.as_ref()?.get(ledger::KEY));
+    let ledger = text.map(|text| Ledger::parse(text)).transpose()?;
+    let record = optional(bounded(patience, maps.get(&task.member.record_map())).await)?;
+    let claim = optional(bounded(patience, claims.get(&task.member.claim())).await)?;
+    let volume = claim.and_then(|claim| claim.uid()?.parse().ok());
+    let params = ListParams::default().labels(&format!("{RING_LABEL}={}", task.cluster));
+    let all = bounded(patience, services.list(&params)).await?;
+    let address = |s: &Service| s.spec.as_ref()?.cluster_ip.as_ref()?.parse::<Address>().ok();
+    let mine = all.items.iter().find(|s| s.name_any() == task.member.to_string());
+    let mine = mine
+        .and_then(address)
+        .ok_or(AskError::Missing("the member's Service"))?;
+    Ok(Answered {
+        ledger,
+        record: record.map(|map| RecordMap {
+            immutable: map.immutable == Some(true),
+            annotations: map.annotations().clone(),
+            data: map.data.unwrap_or_default(),
+        }),
+        members: all.items.iter().filter_map(address).collect(),
+        own: Own {
+            address: mine,
+            volume: volume.ok_or(AskError::Missing("the member's claim"))?,
+        },
+    })
+}
+
+fn io(path: &Path) -> impl FnOnce(io::Error) -> GateError {
+    let path = path.to_owned();
+    move |source| GateError::Io { path, source }
+}
+
+/// Writes a file as a whole or not at all, and for certain.
+fn replace(path: &Path, text: &str) -> Result<(), GateError> {
+    let new = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        let mut file = fs::File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        path.parent()
+            .map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
+    };
+    write().map_err(io(path))
+}
+
+fn read(path: &Path) -> Result<Option<String>, GateError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io(path)(error)),
+    }
+}
+
+impl RingTask {
+    fn notes(&self) -> PathBuf {
+        self.state.join("noted.json")
+    }
+
+    fn noted(&self) -> Result<Noted, GateError> {
+        let text = read(&self.notes())?;
+        Ok(text
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default())
+    }
+
+    fn note(&self, noted: &Noted) -> Result<(), GateError> {
+        if self.noted()? == *noted {
+            return Ok(());
+        }
+        replace(&self.notes(), &serde_json::to_string(noted)?)
+    }
+
+    fn stamp(&self, stamp: &Stamp) -> Result<(), GateError> {
+        let path = self.data.join(STAMP_FILE);
+        let text = stamp.print()?;
+        if read(&path)?.as_deref() == Some(text.as_str()) {
+            return Ok(());
+        }
+        replace(&path, &text)
+    }
+
+    fn me(&self, own: Own, noted: &Noted, folder: &Folder, fresh: DiskId) -> Me {
+        let mounted = folder.stamp.as_ref().map(|s| s.disk);
+        // What was started in this pod is not what is mounted now.
+        let another = noted.started.is_some() && noted.started != mounted;
+        Me {
+            member: self.member.clone(),
+            cluster: self.uid,
+            engine: self.engine,
+            pod: self.pod,
+            volume: own.volume,
+            address: own.address,
+            ran: noted.ran || another,
+            fresh,
+        }
+    }
+
+    async fn folder(&self) -> Result<Folder, GateError> {
+        let stamp = read(&self.data.join(STAMP_FILE))?;
+        Ok(Folder {
+            stamp: stamp.and_then(|text| Stamp::parse(&text)),
+            bootstrapped: self.bootstrapped().await?,
+        })
+    }
+
+    /// What the database's own tables say, read by its own tool while nothing runs. That there are files says nothing.
+    async fn bootstrapped(&self) -> Result<Bootstrapped, GateError> {
+        let files = local_tables(&self.data).map_err(io(&self.data))?;
+        if files.is_empty() {
+            return Ok(Bootstrapped::Never);
+        }
+        let program = self.command.first().ok_or(GateError::NoProgram)?;
+        let mut query = Command::new(program);
+        query
+            .args([
+                "sstable",
+                "query",
+                "--system-schema",
+                "--keyspace=system",
+                "--table=local",
+            ])
+            .arg("--output-format=json")
+            .arg(format!("--scylla-data-dir={}", self.data.join("data").display()))
+            .arg("--query=SELECT bootstrapped, host_id FROM scylla_sstable.local")
+            .args(files)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        let done = timeout(self.patience * 12, query.output()).await;
+        let output = match done {
+            Ok(Ok(output)) if output.status.success() => output,
+            Ok(Ok(output)) => {
+                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(GateError::Tables(said));
+            }
+            Ok(Err(error)) => return Err(GateError::Tables(error.to_string())),
+            Err(_) => return Err(GateError::Tables("no answer in time".to_owned())),
+        };
+        tables(&output.stdout)
+    }
+
+    /// Writes to the pod what was found; is it there?
+    async fn report(
+        &self,
+        client: &mut impl AsyncFnMut() -> Result<Client, AskError>,
+        report: Report,
+        reported: &mut Option<Report>,
+    ) -> bool {
+        if *reported == Some(report) {
+            return true;
+        }
+        let (Ok(text), Ok(client)) = (serde_json::to_string(&report), client().await) else {
+            return false;
+        };
+        let pods: Api<Pod> = Api::namespaced(client, &self.namespace);
+        // With the uid: a namesake is not spoken for.
+        let patch = Patch::Merge(json!({ "metadata": {
+            "uid": self.pod, "annotations": { REPORT_ANNOTATION: text },
+        } }));
+        let (name, params) = (self.member.to_string(), PatchParams::default());
+        let done = bounded(self.patience, pods.patch(&name, &params, &patch)).await;
+        if done.is_ok() {
+            *reported = Some(report);
+        }
+        done.is_ok()
+    }
+
+    /// The last things before the database: the stamp makes a permission used, then what an unfinished start left goes.
+    fn launch(
+        &self,
+        start: &Start,
+        own: Own,
+        noted: &mut Noted,
+        say: &mut impl FnMut(&str),
+    ) -> Result<Launch, GateError> {
+        self.stamp(&start.stamp)?;
+        if start.wipe {
+            wipe(&self.data).map_err(io(&self.data))?;
+        }
+        noted.started = Some(start.stamp.disk);
+        noted.ran = noted.ran || matches!(start.report.found, Found::Started(_));
+        self.note(noted)?;
+        let (program, given) = self.command.split_first().ok_or(GateError::NoProgram)?;
+        let mut args = without_replace(given);
+        args.push(format!("--broadcast-address={}", own.address));
+        args.push(format!("--broadcast-rpc-address={}", own.address));
+        args.extend(options::arguments(self.engine, start.replaces, &start.seeds));
+        say(&match start.report.found {
+            Found::Started(host) => format!("starting {host}"),
+            Found::StartedWith(number) => format!("starting with {number}"),
+            other => format!("starting: {other:?}"),
+        });
+        Ok(Launch {
+            program: program.clone(),
+            args,
+        })
+    }
+}
+
+/// The record's option wins over one that is there already.
+fn without_replace(given: &[String]) -> Vec<String> {
+    let ours = |word: &&String| {
+        let name = word.split('=').next().unwrap_or_default().replace('_', "-");
+        !name.starts_with("--replace-")
+    };
+    given.iter().filter(ours).cloned().collect()
+}
+
+/// The files of `system.local`, below the data folder.
+fn local_tables(data: &Path) -> io::Result<Vec<PathBuf>> {
+    let system = data.join("data").join("system");
+    let mut found = Vec::new();
+    for folder in entries(&system)? {
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if !name.starts_with("local-") {
+            continue;
+        }
+        let files = entries(&folder)?;
+        found.extend(
+            files
+                .into_iter()
+                .filter(|f| f.to_string_lossy().ends_with("-Data.db")),
+        );
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What is in a folder; nothing if there is none.
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads what `sstable query` printed.
+fn tables(output: &[u8]) -> Result<Bootstrapped, GateError> {
+    #[derive(Deserialize)]
+    struct Row {
+        bootstrapped: Option<String>,
+        host_id: Option<HostId>,
+    }
+    let bad = |error: serde_json::Error| GateError::Tables(error.to_string());
+    let rows: Vec<Row> = serde_json::from_slice(output).map_err(bad)?;
+    let Some(row) = rows.into_iter().next() else {
+        return Ok(Bootstrapped::Never);
+    };
+    match (row.bootstrapped.as_deref(), row.host_id) {
+        (Some("COMPLETED"), Some(host)) => Ok(Bootstrapped::Completed(host)),
+        (Some("COMPLETED"), None) => Err(GateError::Tables(
+            "it is bootstrapped and has no host id".to_owned(),
+        )),
+        (Some("IN_PROGRESS" | "DECOMMISSIONED"), _) => Ok(Bootstrapped::InProgress),
+        (Some(_) | None, _) => Ok(Bootstrapped::Never),
+    }
+}
+
+/// Removes what an unfinished start left, but not the gate's own file.
+fn wipe(data: &Path) -> io::Result<()> {
+    for path in entries(data)? {
+        if path.file_name().is_some_and(|name| name == STAMP_FILE) {
+            continue;
+        }
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?;
+        } else {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_tables_say_is_read_and_nothing_is_guessed() {
+        let host = HostId(7);
+        let completed = format!(r#"[{{"bootstrapped": "COMPLETED", "host_id": "{host}"}}]"#);
+        assert_eq!(
+            tables(completed.as_bytes()).unwrap(),
+            Bootstrapped::Completed(host)
+        );
+        let begun = format!(r#"[{{"bootstrapped": "IN_PROGRESS", "host_id": "{host}"}}]"#);
+        assert_eq!(tables(begun.as_bytes()).unwrap(), Bootstrapped::InProgress);
+        assert_eq!(tables(b"[]").unwrap(), Bootstrapped::Never);
+        assert!(tables(b"").is_err());
+        assert!(tables(br#"[{"bootstrapped": "COMPLETED"}]"#).is_err());
+    }
+
+    #[test]
+    fn s8_an_option_that_is_there_already_gives_way() {
+        let given = [
+            "--smp=2",
+            "--replace-address-first-boot=10.9.9.9",
+            "--replace_node_first_boot=x",
+        ];
+        let given: Vec<String> = given.map(str::to_owned).to_vec();
+        assert_eq!(without_replace(&given), ["--smp=2"]);
+    }
+
+    #[test]
+    fn a_wipe_keeps_the_stamp_and_nothing_else() {
+        let data = std::env::temp_dir().join(format!("mainstay-gate-{}", std::process::id()));
+        fs::create_dir_all(data.join("data/system/local-1")).unwrap();
+        let table = data.join("data/system/local-1/me-1-big-Data.db");
+        fs::write(&table, "x").unwrap();
+        fs::write(data.join(STAMP_FILE), "y").unwrap();
+        assert_eq!(local_tables(&data).unwrap(), [table]);
+        wipe(&data).unwrap();
+        assert!(local_tables(&data).unwrap().is_empty());
+        assert_eq!(entries(&data).unwrap(), [data.join(STAMP_FILE)]);
+        fs::remove_dir_all(&data).unwrap();
+    }
+}

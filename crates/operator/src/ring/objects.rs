@@ -1,0 +1,445 @@
+//! Pure: from the declared ring to its objects.
+
+use super::cluster::{
+    API_PORT, CONTAINER, DATA_PATH, DC_LABEL, RACK_LABEL, RING_LABEL, RingSettings, ledger_map,
+};
+use crate::apply::{Owned, set};
+use api::RingCluster;
+use api::ring::{Rack, rack_set};
+use kube::api::DynamicObject;
+use kube::{Resource, ResourceExt};
+use mainstay_core::ring::ids::Member;
+use serde_json::{Value, json};
+
+/// Where the gate is put, and what it notes for the life of the pod.
+const GATE_FOLDER: &str = "/opt/mainstay";
+/// On the sets of a ring that sleeps.
+const ASLEEP_LABEL: &str = "mainstay.dev/asleep";
+/// Clients connect here; the last port that a member opens.
+const CQL_PORT: u16 = 9042;
+/// Members talk to each other here.
+const GOSSIP_PORT: u16 = 7000;
+
+/// What every builder needs.
+struct Site<'a> {
+    cluster: &'a RingCluster,
+    name: String,
+    settings: &'a RingSettings,
+}
+
+/// Everything that belongs to a ring but its ledger and its records, in the order in which it is made.
+pub fn objects(cluster: &RingCluster, settings: &RingSettings) -> Vec<Owned> {
+    let site = Site {
+        cluster,
+        name: cluster.name_any(),
+        settings,
+    };
+    let mut all = vec![site.headless(), site.budget()];
+    all.extend(site.access());
+    for rack in &cluster.spec.racks {
+        let members = (0..rack.members).filter_map(|n| rack.member(&site.name, n).ok());
+        all.extend(members.map(|member| site.member_service(rack, &member)));
+        all.push(site.stateful_set(rack));
+    }
+    all
+}
+
+/// What an object as it is has to keep.
+pub(super) fn carry_over(kind: &str, mut object: Value, found: &DynamicObject) -> Value {
+    set(
+        &mut object,
+        "/metadata",
+        "resourceVersion",
+        Some(json!(found.resource_version())),
+    );
+    let keep = |path: &str| found.data.pointer(path).cloned();
+    match kind {
+        "StatefulSet" => {
+            let number = |value: Option<&Value>| value.and_then(Value::as_i64).unwrap_or(0);
+            let (is, wanted) = (
+                number(found.data.pointer("/spec/replicas")),
+                number(object.pointer("/spec/replicas")),
+            );
+            // A member leaves the ring before its pod goes: only `Retire` makes a rack smaller. Asleep is another thing.
+            let asleep = object
+                .pointer("/metadata/labels")
+                .is_some_and(|l| l.get(ASLEEP_LABEL).is_some());
+            set(
+                &mut object,
+                "/spec",
+                "replicas",
+                Some(json!(if asleep { 0 } else { wanted.max(is) })),
+            );
+            for field in ["volumeClaimTemplates", "podManagementPolicy"] {
+                set(&mut object, "/spec", field, keep(&format!("/spec/{field}")));
+            }
+        }
+        "Service" => {
+            for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                set(&mut object, "/spec", field, keep(&format!("/spec/{field}")));
+            }
+            // What people put there stays: a label orders a replacement.
+            let mut labels = json!(found.labels());
+            if let (Value::Object(all), Some(Value::Object(ours))) =
+                (&mut labels, object.pointer("/metadata/labels").cloned())
+            {
+                all.extend(ours);
+            }
+            set(&mut object, "/metadata", "labels", Some(labels));
+        }
+        _ => {}
+    }
+    object
+}
+
+impl Site<'_> {
+    fn owned(
+        &self,
+        version: &'static str,
+        kind: &'static str,
+        name: &str,
+        labels: &Value,
+        rest: Value,
+    ) -> Owned {
+        let mut object = json!({
+            "apiVersion": version, "kind": kind,
+            "metadata": {
+                "name": name,
+                "namespace": self.cluster.namespace(),
+                "labels": labels,
+                "ownerReferences": self.cluster.controller_owner_ref(&()).into_iter().collect::<Vec<_>>(),
+            },
+        });
+        if let (Value::Object(object), Value::Object(rest)) = (&mut object, rest) {
+            object.extend(rest);
+        }
+        Owned {
+            version,
+            kind,
+            object,
+        }
+    }
+
+    fn labels(&self) -> Value {
+        json!({
+            "app.kubernetes.io/name": "scylla",
+            "app.kubernetes.io/instance": self.name,
+            "app.kubernetes.io/managed-by": "mainstay",
+            RING_LABEL: self.name,
+        })
+    }
+
+    fn rack_labels(&self, rack: &Rack) -> Value {
+        let mut labels = self.labels();
+        if let Value::Object(labels) = &mut labels {
+            labels.insert(RACK_LABEL.to_owned(), json!(rack.name));
+            labels.insert(DC_LABEL.to_owned(), json!(self.cluster.spec.datacenter));
+        }
+        labels
+    }
+
+    fn account(&self) -> String {
+        format!("{}-member", self.name)
+    }
+
+    /// For the names of pods. Members are known by the address of their own Service.
+    fn headless(&self) -> Owned {
+        let spec = json!({ "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": true,
+            "selector": { RING_LABEL: self.name },
+            "ports": [{ "name": "cql", "port": CQL_PORT, "targetPort": CQL_PORT }],
+        } });
+        self.owned("v1", "Service", &self.name, &self.labels(), spec)
+    }
+
+    /// One at a time.
+    fn budget(&self) -> Owned {
+        let spec = json!({ "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { RING_LABEL: self.name } } } });
+        self.owned(
+            "policy/v1",
+            "PodDisruptionBudget",
+            &self.name,
+            &self.labels(),
+            spec,
+        )
+    }
+
+    /// The gate reads what is about its own ring, and writes what it found on its own pod.
+    fn access(&self) -> [Owned; 3] {
+        const RBAC: &str = "rbac.authorization.k8s.io/v1";
+        let name = self.account();
+        let members: Vec<Member> = self
+            .cluster
+            .spec
+            .racks
+            .iter()
+            .flat_map(|rack| (0..rack.members).filter_map(|n| rack.member(&self.name, n).ok()))
+            .collect();
+        let mut maps = vec![ledger_map(&self.name)];
+        maps.extend(members.iter().map(Member::record_map));
+        let claims: Vec<String> = members.iter().map(Member::claim).collect();
+        let rules = json!({ "rules": [
+            { "apiGroups": [""], "resources": ["configmaps"], "resourceNames": maps, "verbs": ["get"] },
+            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "resourceNames": claims, "verbs": ["get"] },
+            { "apiGroups": [""], "resources": ["pods"], "resourceNames": members, "verbs": ["get", "patch"] },
+            // Its own address, and the seeds.
+            { "apiGroups": [""], "resources": ["services"], "verbs": ["list"] },
+        ] });
+        let bound = json!({
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": self.cluster.metadata.namespace }],
+        });
+        [
+            self.owned("v1", "ServiceAccount", &name, &self.labels(), json!({})),
+            self.owned(RBAC, "Role", &name, &self.labels(), rules),
+            self.owned(RBAC, "RoleBinding", &name, &self.labels(), bound),
+        ]
+    }
+
+    /// The address under which the others know a member. It outlives the pod.
+    fn member_service(&self, rack: &Rack, member: &Member) -> Owned {
+        let port = |name: &str, port: u16| json!({ "name": name, "port": port, "targetPort": port });
+        let spec = json!({ "spec": {
+            "publishNotReadyAddresses": true,
+            "selector": { "statefulset.kubernetes.io/pod-name": member },
+            "ports": [port("gossip", GOSSIP_PORT), port("cql", CQL_PORT), port("api", API_PORT)],
+        } });
+        self.owned(
+            "v1",
+            "Service",
+            &member.to_string(),
+            &self.rack_labels(rack),
+            spec,
+        )
+    }
+
+    fn install(&self) -> Value {
+        json!({
+            "name": "gate",
+            "image": self.settings.image,
+            "args": ["pod", "install", format!("--to={GATE_FOLDER}/mainstay")],
+            "securityContext": crate::security::database_container(),
+            "volumeMounts": [{ "name": "gate", "mountPath": GATE_FOLDER }],
+        })
+    }
+
+    /// The gate is the first thing in the container of the database, and becomes the database: so it stands before every
+    /// start of it, also when only the container restarts.
+    fn gate(&self, rack: &Rack) -> Vec<String> {
+        let spec = &self.cluster.spec;
+        let tag = spec.image.rsplit_once(':').map_or("", |(_, tag)| tag);
+        let version = spec.version.as_deref().unwrap_or(tag);
+        let mut args: Vec<String> = ["pod", "ring-gate"].map(str::to_owned).to_vec();
+        args.extend([
+            format!("--cluster={}", self.name),
+            format!("--cluster-uid={}", self.cluster.uid().unwrap_or_default()),
+            format!("--scylla={version}"),
+            format!("--data={DATA_PATH}"),
+            format!("--state={GATE_FOLDER}"),
+            "--".to_owned(),
+            spec.command.clone(),
+            format!("--workdir={DATA_PATH}"),
+            "--listen-address=0.0.0.0".to_owned(),
+            "--rpc-address=0.0.0.0".to_owned(),
+            "--api-address=0.0.0.0".to_owned(),
+            format!("--api-port={API_PORT}"),
+        ]);
+        args.extend(spec.flags.iter().map(|flag| flag.replace("$(RACK)", &rack.name)));
+        args
+    }
+
+    fn container(&self, rack: &Rack) -> Value {
+        let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
+        let port = |name: &str, port: u16| json!({ "name": name, "containerPort": port });
+        let mut container = json!({
+            "name": CONTAINER,
+            "image": self.cluster.spec.image,
+            "command": [format!("{GATE_FOLDER}/mainstay")],
+            "args": self.gate(rack),
+            "securityContext": crate::security::database_container(),
+            "env": [
+                field("POD_NAME", "metadata.name"),
+                field("POD_NAMESPACE", "metadata.namespace"),
+                field("POD_UID", "metadata.uid"),
+                json!({ "name": "RACK", "value": rack.name }),
+                json!({ "name": "DATACENTER", "value": self.cluster.spec.datacenter }),
+            ],
+            "ports": [port("gossip", GOSSIP_PORT), port("cql", CQL_PORT), port("api", API_PORT)],
+            // Clients are let in last. No liveness probe: a gate waits for as long as it takes.
+            "readinessProbe": { "tcpSocket": { "port": CQL_PORT }, "periodSeconds": 2 },
+            "volumeMounts": [
+                { "name": "data", "mountPath": DATA_PATH },
+                { "name": "gate", "mountPath": GATE_FOLDER },
+            ],
+        });
+        set(
+            &mut container,
+            "",
+            "resources",
+            self.cluster.spec.resources.as_ref().map(|r| json!(r)),
+        );
+        container
+    }
+
+    fn stateful_set(&self, rack: &Rack) -> Owned {
+        let spec = &self.cluster.spec;
+        let selector = json!({ RING_LABEL: self.name, RACK_LABEL: rack.name });
+        let mut pod = json!({
+            "serviceAccountName": self.account(),
+            "terminationGracePeriodSeconds": 900,
+            "securityContext": { "seccompProfile": { "type": "RuntimeDefault" } },
+            "initContainers": [self.install()],
+            "containers": [self.container(rack)],
+            "volumes": [{ "name": "gate", "emptyDir": {} }],
+            "affinity": { "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
+                "weight": 100,
+                "podAffinityTerm": {
+                    "topologyKey": "kubernetes.io/hostname",
+                    "labelSelector": { "matchLabels": { RING_LABEL: self.name } },
+                },
+            }] } },
+        });
+        let zone = rack.zone.as_ref();
+        set(
+            &mut pod,
+            "",
+            "nodeSelector",
+            zone.map(|zone| json!({ "topology.kubernetes.io/zone": zone })),
+        );
+        let mut claim = json!({
+            "accessModes": ["ReadWriteOnce"],
+            "resources": { "requests": { "storage": spec.storage.size } },
+        });
+        set(
+            &mut claim,
+            "",
+            "storageClassName",
+            spec.storage.storage_class.as_ref().map(|c| json!(c)),
+        );
+        let set = json!({ "spec": {
+            "serviceName": self.name,
+            "replicas": if spec.hibernated { 0 } else { rack.members },
+            // Who may start is decided by the gates, one at a time.
+            "podManagementPolicy": "Parallel",
+            // A new template is rolled out by people: two racks at once would be too many.
+            "updateStrategy": { "type": "OnDelete" },
+            "selector": { "matchLabels": selector },
+            "template": { "metadata": { "labels": self.rack_labels(rack) }, "spec": pod },
+            "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": claim }],
+        } });
+        let name = rack_set(&self.name, &rack.name);
+        let mut labels = self.rack_labels(rack);
+        if let (Value::Object(labels), true) = (&mut labels, spec.hibernated) {
+            labels.insert(ASLEEP_LABEL.to_owned(), json!("true"));
+        }
+        self.owned("apps/v1", "StatefulSet", &name, &labels, set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::StatefulSet;
+    use k8s_openapi::api::core::v1::Service;
+    use k8s_openapi::api::rbac::v1::Role;
+
+    fn ring(spec: Value) -> RingCluster {
+        let mut whole = json!({ "image": "scylladb/scylla:2025.2.0", "racks": [
+            { "name": "a", "members": 2 }, { "name": "b", "members": 1, "zone": "z2" },
+        ] });
+        if let (Value::Object(whole), Value::Object(spec)) = (&mut whole, spec) {
+            whole.extend(spec);
+        }
+        serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "RingCluster",
+            "metadata": { "name": "ring", "namespace": "db", "uid": "u" }, "spec": whole,
+        }))
+        .unwrap()
+    }
+
+    fn built(spec: Value) -> Vec<Owned> {
+        objects(&ring(spec), &RingSettings::default())
+    }
+
+    fn named(all: &[Owned], kind: &str, name: &str) -> Value {
+        let found = all
+            .iter()
+            .find(|o| o.kind == kind && o.object["metadata"]["name"] == name);
+        found.unwrap().object.clone()
+    }
+
+    #[test]
+    fn a_set_per_rack_and_a_service_per_member() {
+        let all = built(json!({}));
+        let names = |kind: &str| -> Vec<String> {
+            let found = all.iter().filter(|o| o.kind == kind);
+            found
+                .map(|o| o.object["metadata"]["name"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(names("StatefulSet"), ["ring-a", "ring-b"]);
+        assert_eq!(names("Service"), ["ring", "ring-a-0", "ring-a-1", "ring-b-0"]);
+        for owned in &all {
+            assert_eq!(owned.object["metadata"]["labels"][RING_LABEL], "ring");
+        }
+        serde_json::from_value::<StatefulSet>(named(&all, "StatefulSet", "ring-b")).unwrap();
+        let service: Service = serde_json::from_value(named(&all, "Service", "ring-a-0")).unwrap();
+        assert_eq!(service.spec.unwrap().publish_not_ready_addresses, Some(true));
+    }
+
+    #[test]
+    fn nothing_starts_but_through_the_gate_and_the_gate_may_do_little() {
+        let all = built(json!({ "flags": ["--smp=2", "--rack=$(RACK)"] }));
+        let set = named(&all, "StatefulSet", "ring-a");
+        let pod = set.pointer("/spec/template/spec").unwrap();
+        let container = &pod["containers"][0];
+        assert_eq!(container["command"], json!(["/opt/mainstay/mainstay"]));
+        let args: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+        assert_eq!(args[..2], ["pod", "ring-gate"]);
+        assert!(args.contains(&"--scylla=2025.2.0".to_owned()));
+        assert!(args.contains(&"--rack=a".to_owned()));
+        assert!(!args.iter().any(|a| a.contains("replace") || a.contains("seed")));
+        let role: Role = serde_json::from_value(named(&all, "Role", "ring-member")).unwrap();
+        for rule in role.rules.unwrap() {
+            let list = rule.verbs == ["list"];
+            assert!(list || rule.resource_names.is_some(), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_rack_is_never_made_smaller_here_and_a_label_of_a_human_stays() {
+        let found = |kind: &str, replicas: i64| -> DynamicObject {
+            serde_json::from_value(json!({
+                "apiVersion": "v1", "kind": kind,
+                "metadata": { "name": "x", "resourceVersion": "7", "labels": { "scylla/replace": "" } },
+                "spec": { "replicas": replicas, "clusterIP": "10.0.0.1", "volumeClaimTemplates": ["as they are"] },
+            }))
+            .unwrap()
+        };
+        let set = |replicas: i64| json!({ "metadata": {}, "spec": { "replicas": replicas } });
+        let kept = |wanted, is| carry_over("StatefulSet", set(wanted), &found("StatefulSet", is));
+        assert_eq!(kept(2, 3)["spec"]["replicas"], 3);
+        assert_eq!(kept(4, 3)["spec"]["replicas"], 4);
+        assert_eq!(kept(0, 3)["spec"]["replicas"], 3, "they leave first");
+        let mut asleep = set(0);
+        asleep["metadata"]["labels"] = json!({ ASLEEP_LABEL: "true" });
+        let asleep = carry_over("StatefulSet", asleep, &found("StatefulSet", 3));
+        assert_eq!(asleep["spec"]["replicas"], 0);
+        assert_eq!(kept(2, 3)["spec"]["volumeClaimTemplates"], json!(["as they are"]));
+        let service = json!({ "metadata": { "labels": { "a": "b" } }, "spec": {} });
+        let service = carry_over("Service", service, &found("Service", 0));
+        assert_eq!(
+            service["metadata"]["labels"],
+            json!({ "a": "b", "scylla/replace": "" })
+        );
+        assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
+    }
+
+    #[test]
+    fn a_rack_keeps_to_its_zone() {
+        let set = named(&built(json!({})), "StatefulSet", "ring-b");
+        let selector = set.pointer("/spec/template/spec/nodeSelector").unwrap();
+        assert_eq!(selector, &json!({ "topology.kubernetes.io/zone": "z2" }));
+    }
+}

@@ -1,0 +1,269 @@
+//! Everything a turn knows: the ledger first, then objects, then what members say.
+
+use super::cluster::{
+    CONTAINER, Cluster, DC_LABEL, MAINTENANCE_LABEL, RACK_LABEL, REPLACE_LABEL, ledger_map,
+};
+use super::nodes::Gone;
+use super::rest::Rest;
+use crate::call::{CallError, bounded, optional};
+use crate::clock::wall;
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use mainstay_core::ring::answers;
+use mainstay_core::ring::asks;
+use mainstay_core::ring::ids::{Address, Location, Member};
+use mainstay_core::ring::ledger::{self, Ledger};
+use mainstay_core::ring::observed::{self, Answer, MemberView, Observed, StoredRecord, Wishes};
+use mainstay_core::ring::record::RecordMap;
+use mainstay_core::ring::spec::Spec;
+use mainstay_core::ring::stamp::{Found, REPORT_ANNOTATION, Report};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use thiserror::Error;
+
+/// Why a turn could not look: it ends, and nothing was done.
+#[derive(Debug, Error)]
+pub enum ObserveError {
+    /// Kubernetes did not say.
+    #[error("Kubernetes does not say what there is: {0}")]
+    Call(#[from] CallError),
+    /// The ledger is not one. Nothing is done until it is, or is deleted.
+    #[error(
+        "the ConfigMap `{map}` is not a ledger ({source}): put it right, or delete it if every member is up"
+    )]
+    Ledger {
+        /// Which.
+        map: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+/// What a turn saw.
+pub struct Look {
+    /// The ConfigMap of the ledger, with the only version that may be replaced.
+    pub map: Option<ConfigMap>,
+    /// The ledger.
+    pub ledger: Option<Ledger>,
+    /// What the decisions take.
+    pub observed: Observed,
+    /// Where each member's pod is.
+    pub addresses: BTreeMap<Member, IpAddr>,
+    /// The Services, to be changed by the version that was read.
+    pub services: BTreeMap<Member, Service>,
+}
+
+/// Looks at everything.
+pub async fn observe(
+    cluster: &Cluster,
+    spec: Spec,
+    wishes: Wishes,
+    gone: &mut Gone,
+) -> Result<Look, ObserveError> {
+    let name = ledger_map(&cluster.name);
+    let maps = cluster.api::<ConfigMap>();
+    let patience = cluster.settings.call;
+    let map = optional(bounded(patience, maps.get(&name)).await)?;
+    let ledger = map.as_ref().and_then(|map| map.data.as_ref()?.get(ledger::KEY));
+    let ledger = ledger
+        .map(|text| Ledger::parse(text))
+        .transpose()
+        .map_err(|source| ObserveError::Ledger { map: name, source })?;
+    let read_at = wall();
+    let found = Objects::read(cluster).await?;
+    let mut members = Vec::new();
+    for member in found.members(&spec) {
+        members.push(found.view(cluster, &member, gone).await?);
+    }
+    let addresses = found.addresses();
+    let mut observed = Observed {
+        read_at,
+        cluster: cluster.uid,
+        spec,
+        members,
+        answers: Vec::new(),
+        wishes,
+    };
+    if asks(ledger.as_ref(), &observed) {
+        observed.answers = ask_all(cluster, &observed, &addresses).await;
+    }
+    Ok(Look {
+        map,
+        ledger,
+        observed,
+        addresses,
+        services: found.services,
+    })
+}
+
+/// What Kubernetes says of the ring's objects.
+struct Objects {
+    services: BTreeMap<Member, Service>,
+    pods: BTreeMap<Member, Pod>,
+    records: BTreeMap<String, ConfigMap>,
+}
+
+impl Objects {
+    async fn read(cluster: &Cluster) -> Result<Self, CallError> {
+        let params = ListParams::default().labels(&cluster.selector());
+        let patience = cluster.settings.call;
+        let (services, pods, maps) = (
+            cluster.api::<Service>(),
+            cluster.api::<Pod>(),
+            cluster.api::<ConfigMap>(),
+        );
+        let (services, pods, maps) = tokio::try_join!(
+            bounded(patience, services.list(&params)),
+            bounded(patience, pods.list(&params)),
+            bounded(patience, maps.list(&params)),
+        )?;
+        let racked = |labels: &BTreeMap<String, String>| labels.contains_key(RACK_LABEL);
+        Ok(Self {
+            services: named(services.items.into_iter().filter(|s| racked(s.labels()))),
+            pods: named(pods.items.into_iter().filter(|p| racked(p.labels()))),
+            records: maps.items.into_iter().map(|map| (map.name_any(), map)).collect(),
+        })
+    }
+
+    /// The declared ones, and whoever still has objects: of these the highest number first, because a rack shrinks from
+    /// its end.
+    fn members(&self, spec: &Spec) -> Vec<Member> {
+        let declared: Vec<Member> = spec.members.iter().map(|d| d.member.clone()).collect();
+        let others: BTreeSet<&Member> = self.services.keys().chain(self.pods.keys()).collect();
+        let mut left: Vec<Member> = others
+            .into_iter()
+            .filter(|m| !declared.contains(m))
+            .cloned()
+            .collect();
+        left.sort_by_key(|m| std::cmp::Reverse(number(m)));
+        declared.into_iter().chain(left).collect()
+    }
+
+    fn addresses(&self) -> BTreeMap<Member, IpAddr> {
+        let at = |pod: &Pod| pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok();
+        self.pods
+            .iter()
+            .filter_map(|(member, pod)| Some((member.clone(), at(pod)?)))
+            .collect()
+    }
+
+    async fn view(
+        &self,
+        cluster: &Cluster,
+        member: &Member,
+        gone: &mut Gone,
+    ) -> Result<MemberView, CallError> {
+        let service = self.services.get(member);
+        let labelled = |label: &str| service.is_some_and(|s| s.labels().contains_key(label));
+        Ok(MemberView {
+            member: member.clone(),
+            service: service.and_then(uid),
+            address: service.and_then(address),
+            pod: self.pods.get(member).and_then(pod),
+            claim: claim(cluster, member, gone).await?,
+            record: self.records.get(&member.record_map()).and_then(record),
+            replace_label: labelled(REPLACE_LABEL),
+            maintenance: labelled(MAINTENANCE_LABEL),
+            waits_unbootstrapped_since: None,
+            noted_host: None,
+        })
+    }
+}
+
+fn named<K: ResourceExt>(all: impl Iterator<Item = K>) -> BTreeMap<Member, K> {
+    all.filter_map(|object| Some((object.name_any().parse().ok()?, object)))
+        .collect()
+}
+
+fn number(member: &Member) -> u32 {
+    let last = member.0.as_str().rsplit_once('-').map(|(_, last)| last);
+    last.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn uid<T: std::str::FromStr>(object: &impl ResourceExt) -> Option<T> {
+    object.uid()?.parse().ok()
+}
+
+/// The address under which the others know it.
+pub fn address(service: &Service) -> Option<Address> {
+    service.spec.as_ref()?.cluster_ip.as_ref()?.parse().ok()
+}
+
+fn pod(pod: &Pod) -> Option<observed::Pod> {
+    let label = |key: &str| pod.labels().get(key)?.parse().ok();
+    let location = label(DC_LABEL).zip(label(RACK_LABEL));
+    let containers = pod.status.as_ref().and_then(|s| s.container_statuses.as_ref());
+    let ready = containers.is_some_and(|all| all.iter().any(|c| c.name == CONTAINER && c.ready));
+    let report = pod.annotations().get(REPORT_ANNOTATION);
+    Some(observed::Pod {
+        uid: uid(pod)?,
+        terminating: pod.metadata.deletion_timestamp.is_some(),
+        runs: ready,
+        location: location.map(|(dc, rack)| Location { dc, rack }),
+        report: report.and_then(|text| serde_json::from_str::<Report>(text).ok()),
+    })
+}
+
+fn record(map: &ConfigMap) -> Option<StoredRecord> {
+    let ours = map
+        .annotations()
+        .iter()
+        .filter(|(key, _)| key.starts_with("mainstay.dev/"));
+    Some(StoredRecord {
+        uid: uid(map)?,
+        map: RecordMap {
+            immutable: map.immutable == Some(true),
+            data: map.data.clone().unwrap_or_default(),
+            annotations: ours.map(|(k, v)| (k.clone(), v.clone())).collect(),
+        },
+    })
+}
+
+async fn claim(
+    cluster: &Cluster,
+    member: &Member,
+    gone: &mut Gone,
+) -> Result<Option<observed::Claim>, CallError> {
+    let claims = cluster.api::<PersistentVolumeClaim>();
+    let found = optional(bounded(cluster.settings.call, claims.get(&member.claim())).await)?;
+    let Some((claim, uid)) = found
+        .and_then(|claim| Some((uid(&claim)?, claim)))
+        .map(|(u, c)| (c, u))
+    else {
+        return Ok(None);
+    };
+    Ok(Some(observed::Claim {
+        uid,
+        node_gone_since: gone.since(cluster, uid, &claim, wall()).await?,
+        terminating: claim.metadata.deletion_timestamp.is_some(),
+    }))
+}
+
+/// Asks every member whose database was started. Who does not answer says nothing.
+async fn ask_all(cluster: &Cluster, seen: &Observed, at: &BTreeMap<Member, IpAddr>) -> Vec<Answer> {
+    let started = |m: &&MemberView| {
+        let report = m.pod.as_ref().and_then(|p| p.report);
+        report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
+    };
+    let asked = seen.members.iter().filter(started).filter_map(|m| {
+        let rest = Rest {
+            at: *at.get(&m.member)?,
+            patience: cluster.settings.probe,
+        };
+        let by = m.member.clone();
+        Some(async move {
+            // The evidence is at least as old as the first call.
+            let asked_at = wall();
+            match rest.replies().await {
+                Ok(replies) => Some(answers::scylla(by, asked_at, &replies)),
+                Err(error) => {
+                    tracing::debug!(member = %by, %error, "no answer");
+                    None
+                }
+            }
+        })
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}

@@ -1,0 +1,453 @@
+//! What people see: the same reasons in status, conditions, Events and over HTTP.
+
+use super::act::Acted;
+use super::cluster::RingSettings;
+use super::keeper::TurnError;
+use crate::call::bounded;
+use crate::clock::{draw, rfc3339, wall};
+use crate::engine::lease::Permit;
+use api::RingCluster;
+use api::memgraph::Condition;
+use api::ring::{CheckStatus, MemberStatus, ReplacementStatus, RingClusterStatus};
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Resource, ResourceExt};
+use mainstay_core::ring::Plan;
+use mainstay_core::ring::ledger::Ledger;
+use mainstay_core::ring::observed::{MemberView, Observed};
+use mainstay_core::ring::reason::{self, Why};
+use mainstay_core::ring::stamp::Found;
+use mainstay_core::time::Time;
+use serde_json::json;
+use std::collections::VecDeque;
+
+/// How many replacements are remembered in the status.
+const HISTORY: usize = 10;
+/// How many sentences are remembered, to say each once.
+const REMEMBERED: usize = 32;
+
+/// What a turn has to tell.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// The ledger as it is after the turn.
+    pub ledger: Option<Ledger>,
+    /// What was seen.
+    pub observed: Option<Observed>,
+    /// What was decided.
+    pub plan: Plan,
+    /// What was done.
+    pub acted: Acted,
+    /// Invariants that the plan would have broken.
+    pub violations: Vec<String>,
+    /// Why the turn came to nothing.
+    pub error: Option<String>,
+    /// When.
+    pub at: Time,
+}
+
+impl Told {
+    /// A turn that came to nothing.
+    pub fn failed(error: &TurnError) -> Self {
+        Self {
+            error: Some(error.to_string()),
+            at: wall(),
+            ..Self::default()
+        }
+    }
+
+    /// A replacement that this turn has seen to its end.
+    pub fn replaced(&self) -> Option<ReplacementStatus> {
+        self.plan.reasons.iter().find_map(|why| match why {
+            Why::Replaced { member, host, by } if self.acted.ended.is_none() => Some(ReplacementStatus {
+                member: member.to_string(),
+                lost: host.to_string(),
+                by: by.to_string(),
+                at: rfc3339(self.at),
+            }),
+            _ => None,
+        })
+    }
+}
+
+/// The status after this turn. A turn that came to nothing keeps what is known.
+pub fn status(object: &RingCluster, told: &Told, before: &RingClusterStatus) -> RingClusterStatus {
+    let mut next = before.clone();
+    next.observed_generation = object.metadata.generation;
+    if told.error.is_none() {
+        next.reasons = told.plan.reasons.iter().map(ToString::to_string).collect();
+        next.checks = told
+            .plan
+            .findings
+            .iter()
+            .map(|finding| CheckStatus {
+                name: finding.letter.name().to_owned(),
+                member: finding.member.to_string(),
+                holds: finding.holds(),
+                message: if finding.holds() {
+                    finding.letter.text().to_owned()
+                } else {
+                    finding.check.to_string()
+                },
+            })
+            .collect();
+        next.work = told.ledger.as_ref().map(work).unwrap_or_default();
+        next.summary = summary(told);
+        next.members = members(told);
+        next.replacements.extend(told.replaced());
+        let old = next.replacements.len().saturating_sub(HISTORY);
+        next.replacements.drain(..old);
+    }
+    next.conditions = conditions(told, &before.conditions);
+    next
+}
+
+fn work(ledger: &Ledger) -> String {
+    if ledger.work.is_none() {
+        return String::new();
+    }
+    let headline = ledger.headline();
+    headline.rsplit(", ").next().unwrap_or_default().to_owned()
+}
+
+fn summary(told: &Told) -> String {
+    let declared = told.observed.as_ref().map_or(0, |seen| seen.spec.members.len());
+    let known = told.ledger.as_ref().map_or(0, |ledger| ledger.known.len());
+    format!("{known}/{declared}")
+}
+
+fn members(told: &Told) -> Vec<MemberStatus> {
+    let seen = told.observed.iter().flat_map(|seen| &seen.members);
+    let known = |m: &MemberView| told.ledger.as_ref().and_then(|l| l.known.get(&m.member)).cloned();
+    seen.map(|m| MemberStatus {
+        name: m.member.to_string(),
+        host_id: known(m).map(|k| k.host.to_string()),
+        address: m.address.map(|a| a.to_string()),
+        gate: gate(m).to_owned(),
+    })
+    .collect()
+}
+
+/// What its gate said last, in a word.
+fn gate(m: &MemberView) -> &'static str {
+    let report = m.pod.as_ref().and_then(|pod| pod.report);
+    match report.map(|r| r.found) {
+        None => "Silent",
+        Some(Found::Started(_)) => "Started",
+        Some(Found::StartedWith(_)) => "StartedByPermission",
+        Some(Found::Empty) => "Empty",
+        Some(Found::Unfinished(_)) => "Unfinished",
+        Some(Found::Retired(_)) => "Retired",
+        Some(Found::Foreign(_)) => "Foreign",
+        Some(Found::Damaged) => "Damaged",
+    }
+}
+
+/// The conditions that the decisions know, and what each is called.
+const CONDITIONS: [(reason::Condition, &str, &str); 4] = [
+    (
+        reason::Condition::StorageLost,
+        "StorageLost",
+        "no member came back empty",
+    ),
+    (
+        reason::Condition::ReplacementHeld,
+        "ReplacementHeld",
+        "no replacement waits for anything",
+    ),
+    (
+        reason::Condition::ReplacementFailed,
+        "ReplacementFailed",
+        "no replacement failed",
+    ),
+    (
+        reason::Condition::Progressing,
+        "Progressing",
+        "nothing is under way",
+    ),
+];
+
+fn conditions(told: &Told, before: &[Condition]) -> Vec<Condition> {
+    if let Some(error) = &told.error {
+        // What was known stands; only that nobody looked is new.
+        let mut kept: Vec<Condition> = before.iter().filter(|c| c.kind != "Ready").cloned().collect();
+        kept.insert(0, dated(before, "Ready", "Unknown", "TurnFailed", error));
+        return kept;
+    }
+    let ready = ready(told);
+    let first = told.plan.reasons.first();
+    let word = first.map_or("Whole", Why::id);
+    let sentence = first.map(ToString::to_string).unwrap_or_default();
+    let mut all = vec![dated(
+        before,
+        "Ready",
+        if ready { "True" } else { "False" },
+        word,
+        &sentence,
+    )];
+    for (condition, kind, quiet) in CONDITIONS {
+        let speaks = told
+            .plan
+            .reasons
+            .iter()
+            .filter(|why| why.condition() == Some(condition));
+        // A human reads what only they can put right first.
+        let why = speaks
+            .clone()
+            .find(|why| why.needs_human())
+            .or_else(|| speaks.clone().next());
+        all.push(match why {
+            Some(why) => dated(before, kind, "True", why.id(), &why.to_string()),
+            None => dated(before, kind, "False", "None", quiet),
+        });
+    }
+    all
+}
+
+/// Every declared member is on record and runs, and nothing is to be decided.
+fn ready(told: &Told) -> bool {
+    let (Some(seen), Some(ledger)) = (&told.observed, &told.ledger) else {
+        return false;
+    };
+    let alone = seen.spec.members.len() == 1;
+    let runs = seen.spec.members.iter().all(|d| {
+        let pod = seen.member(&d.member).and_then(|m| m.pod.as_ref());
+        let known = alone || ledger.known.contains_key(&d.member);
+        known && pod.is_some_and(|pod| pod.runs)
+    });
+    runs && !told.plan.reasons.iter().any(Why::needs_human)
+}
+
+fn dated(before: &[Condition], kind: &str, status: &str, reason: &str, message: &str) -> Condition {
+    let same = before.iter().find(|c| c.kind == kind && c.status == status);
+    Condition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time: same.map_or_else(|| rfc3339(wall()), |c| c.last_transition_time.clone()),
+    }
+}
+
+/// Writes status and Events.
+#[derive(Default)]
+pub struct Reporter {
+    said: VecDeque<String>,
+}
+
+impl Reporter {
+    /// Tells what a turn has to tell. What fails is told again by the next turn.
+    pub async fn report(
+        &mut self,
+        api: &Api<RingCluster>,
+        object: &RingCluster,
+        told: &Told,
+        permit: &Permit,
+        settings: &RingSettings,
+    ) {
+        if permit.check(settings.call).is_err() {
+            return;
+        }
+        let before = object.status.clone().unwrap_or_default();
+        let next = status(object, told, &before);
+        if before != next {
+            let patch = Patch::Merge(json!({ "status": next }));
+            let (name, params) = (object.name_any(), PatchParams::default());
+            let call = bounded(settings.call, api.patch_status(&name, &params, &patch));
+            if let Err(error) = settings.tap.around("write ring status", call).await {
+                tracing::info!(%error, "the status was not written");
+            }
+        }
+        let events: Api<Event> =
+            Api::namespaced(api.clone().into_client(), &object.namespace().unwrap_or_default());
+        for (warning, reason, message) in worth_saying(told) {
+            if !self.is_new(told, &reason, &message) {
+                continue;
+            }
+            if warning {
+                tracing::warn!(ring = object.name_any(), reason, "{message}");
+            }
+            let event = event(object, warning, reason, message);
+            // An Event is for people; the status says the same.
+            if let Err(error) = bounded(settings.call, events.create(&PostParams::default(), &event)).await {
+                tracing::debug!(%error, "an Event was not written");
+            }
+        }
+    }
+
+    /// Is it new? What is being done is part of it: the same sentence about another replacement is another one.
+    fn is_new(&mut self, told: &Told, reason: &str, message: &str) -> bool {
+        let grants = told.ledger.as_ref().map_or(0, |l| l.grants.0);
+        let key = format!("{grants} {reason} {message}");
+        if self.said.contains(&key) {
+            return false;
+        }
+        self.said.push_back(key);
+        if self.said.len() > REMEMBERED {
+            self.said.pop_front();
+        }
+        true
+    }
+}
+
+/// What is worth an Event: what was done, what a human must decide, and what went wrong.
+fn worth_saying(told: &Told) -> Vec<(bool, String, String)> {
+    let mut all = Vec::new();
+    if let Some(error) = &told.error {
+        all.push((true, "TurnFailed".to_owned(), error.clone()));
+    }
+    for violation in &told.violations {
+        all.push((true, "PlanRefused".to_owned(), violation.clone()));
+    }
+    for why in &told.plan.reasons {
+        let bad = matches!(
+            why.condition(),
+            Some(
+                reason::Condition::StorageLost
+                    | reason::Condition::ReplacementHeld
+                    | reason::Condition::ReplacementFailed
+            )
+        );
+        if bad || why.needs_human() {
+            all.push((true, why.id().to_owned(), why.to_string()));
+        } else if !told.acted.done.is_empty() {
+            all.push((false, why.id().to_owned(), why.to_string()));
+        }
+    }
+    if let Some(ended) = &told.acted.ended {
+        all.push((true, "TurnEnded".to_owned(), ended.clone()));
+    }
+    all
+}
+
+fn event(object: &RingCluster, warning: bool, reason: String, message: String) -> Event {
+    let now = jiff::Timestamp::from_millisecond(i64::try_from(wall().0).unwrap_or_default())
+        .ok()
+        .map(KubeTime);
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!(
+                "{}.{:012x}{:04x}",
+                object.name_any(),
+                wall().0,
+                draw() & 0xffff
+            )),
+            namespace: object.namespace(),
+            ..ObjectMeta::default()
+        },
+        involved_object: object.object_ref(&()),
+        type_: Some(if warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(reason),
+        message: Some(message),
+        first_timestamp: now.clone(),
+        last_timestamp: now,
+        count: Some(1),
+        source: Some(EventSource {
+            component: Some("mainstay-operator".to_owned()),
+            host: None,
+        }),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_core::ring::checks::{Finding, Letter};
+    use mainstay_core::ring::ids::{HostId, Member};
+    use mainstay_core::ring::reason::Check;
+
+    fn member() -> Member {
+        "ring-a-0".parse().unwrap()
+    }
+
+    fn object() -> RingCluster {
+        serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "RingCluster",
+            "metadata": { "name": "ring", "namespace": "db", "uid": "u", "generation": 4 },
+            "spec": { "image": "scylladb/scylla:5.4.1", "racks": [{ "name": "a", "members": 1 }] },
+        }))
+        .unwrap()
+    }
+
+    fn held() -> Told {
+        let host = HostId(7);
+        let alive = Check::StillAlive { host, by: member() };
+        let finding = |letter, check| Finding {
+            letter,
+            member: member(),
+            check,
+        };
+        let plan = Plan::because(Why::StorageLost {
+            member: member(),
+            host,
+        })
+        .also(Why::Held {
+            member: member(),
+            check: alive.clone(),
+        })
+        .showing(vec![
+            finding(Letter::Owner, Check::Passed),
+            finding(Letter::Down, alive),
+        ]);
+        Told {
+            plan,
+            ..Told::default()
+        }
+    }
+
+    fn of<'a>(status: &'a RingClusterStatus, kind: &str) -> &'a Condition {
+        status.conditions.iter().find(|c| c.kind == kind).unwrap()
+    }
+
+    #[test]
+    fn a_held_replacement_is_in_the_conditions_and_its_checks_are_named_the_held_ones_first() {
+        let status = status(&object(), &held(), &RingClusterStatus::default());
+        assert_eq!(of(&status, "StorageLost").status, "True");
+        assert_eq!(of(&status, "ReplacementFailed").status, "False");
+        let why = of(&status, "ReplacementHeld");
+        assert!(why.message.contains("StillAlive"), "{}", why.message);
+        let names: Vec<(&str, bool)> = status.checks.iter().map(|c| (c.name.as_str(), c.holds)).collect();
+        assert_eq!(names, [("Down", false), ("NormalOwner", true)]);
+        assert_eq!(status.observed_generation, Some(4));
+    }
+
+    #[test]
+    fn a_turn_that_came_to_nothing_keeps_what_was_known() {
+        let before = status(&object(), &held(), &RingClusterStatus::default());
+        let failed = Told {
+            error: Some("no answer".to_owned()),
+            ..Told::default()
+        };
+        let after = status(&object(), &failed, &before);
+        assert_eq!(after.checks, before.checks);
+        assert_eq!(of(&after, "StorageLost").status, "True");
+        assert_eq!(of(&after, "Ready").status, "Unknown");
+    }
+
+    #[test]
+    fn s11_a_replacement_is_told_by_whom_and_of_whom() {
+        let told = Told {
+            plan: Plan::because(Why::Replaced {
+                member: member(),
+                host: HostId(1),
+                by: HostId(2),
+            }),
+            ..Told::default()
+        };
+        let status = status(&object(), &told, &RingClusterStatus::default());
+        let done = status.replacements.first().unwrap();
+        assert_eq!(done.lost, HostId(1).to_string());
+        assert_eq!(done.by, HostId(2).to_string());
+    }
+
+    #[test]
+    fn what_is_lost_or_held_is_an_event_although_nothing_is_done() {
+        let said = worth_saying(&held());
+        let words: Vec<&str> = said.iter().map(|(_, reason, _)| reason.as_str()).collect();
+        assert_eq!(words, ["StorageLost", "Held"]);
+        let mut reporter = Reporter::default();
+        assert!(reporter.is_new(&held(), "Held", "x"));
+        assert!(!reporter.is_new(&held(), "Held", "x"));
+    }
+}

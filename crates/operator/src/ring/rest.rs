@@ -1,0 +1,194 @@
+//! What a ScyllaDB node says of the ring: all of it from this one node, over its REST interface.
+
+use super::cluster::API_PORT;
+use crate::http::client::{self, PostError};
+use mainstay_core::ring::answers::ScyllaReplies;
+use mainstay_core::ring::ids::{Address, HostId, Location, Name};
+use mainstay_core::ring::observed::Keyspace;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::timeout;
+
+/// Why a node's word cannot be had.
+#[derive(Debug, Error)]
+pub enum RestError {
+    /// The call.
+    #[error("{path}: {source}")]
+    Call {
+        /// Which.
+        path: String,
+        /// Why.
+        source: PostError,
+    },
+    /// All calls together took too long.
+    #[error("not everything was answered in {0:?}")]
+    Slow(Duration),
+    /// It is not who it should be.
+    #[error("it calls itself {is}, not {wanted}")]
+    Somebody {
+        /// Who it is.
+        is: HostId,
+        /// Who it should be.
+        wanted: HostId,
+    },
+}
+
+/// The keyspace of the accounts.
+const ACCOUNTS: &str = "system_auth";
+
+/// A node that can be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest {
+    /// Where its pod is.
+    pub at: IpAddr,
+    /// How long one call may take, and ten times that all of them.
+    pub patience: Duration,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    key: Address,
+    value: HostId,
+}
+
+#[derive(Deserialize)]
+struct Range {
+    endpoint_details: Vec<Detail>,
+}
+
+#[derive(Deserialize)]
+struct Detail {
+    datacenter: Name,
+}
+
+impl Rest {
+    fn address(self) -> String {
+        std::net::SocketAddr::new(self.at, API_PORT).to_string()
+    }
+
+    async fn get<T: DeserializeOwned>(self, path: String) -> Result<T, RestError> {
+        let answer = client::get(&self.address(), &path, None, self.patience).await;
+        let parsed = answer.and_then(|text| Ok(serde_json::from_str(&text)?));
+        parsed.map_err(|source| RestError::Call { path, source })
+    }
+
+    /// Everything that is asked of a node.
+    pub async fn replies(self) -> Result<ScyllaReplies, RestError> {
+        let longest = self.patience * 10;
+        timeout(longest, self.ask())
+            .await
+            .unwrap_or(Err(RestError::Slow(longest)))
+    }
+
+    async fn ask(self) -> Result<ScyllaReplies, RestError> {
+        let listed: Vec<Pair> = self.get("/storage_service/host_id".to_owned()).await?;
+        let host_id: Vec<(Address, HostId)> = listed.into_iter().map(|p| (p.key, p.value)).collect();
+        let mut replies = ScyllaReplies {
+            live: self.get("/gossiper/endpoint/live/".to_owned()).await?,
+            joining: self.get("/storage_service/nodes/joining".to_owned()).await?,
+            leaving: self.get("/storage_service/nodes/leaving".to_owned()).await?,
+            excluded: self.excluded().await,
+            keyspaces: self.keyspaces().await,
+            ..ScyllaReplies::default()
+        };
+        for (address, _) in &host_id {
+            let tokens: Vec<String> = self.get(format!("/storage_service/tokens/{address}")).await?;
+            if !tokens.is_empty() {
+                replies.owners.push(*address);
+            }
+            let generation = format!("/gossiper/generation_number/{address}");
+            replies.generation.insert(*address, self.get(generation).await?);
+            if !replies.live.contains(address) {
+                let down = self.get(format!("/gossiper/downtime/{address}")).await?;
+                replies.downtime.insert(*address, down);
+            }
+            let location = Location {
+                dc: self.get(format!("/snitch/datacenter?host={address}")).await?,
+                rack: self.get(format!("/snitch/rack?host={address}")).await?,
+            };
+            replies.locations.insert(*address, location);
+        }
+        replies.host_id = host_id;
+        Ok(replies)
+    }
+
+    /// From 2026.1 on; older ones do not know the call, and nobody can be excluded there.
+    async fn excluded(self) -> Vec<HostId> {
+        let asked = self.get("/storage_service/nodes/excluded".to_owned()).await;
+        asked.unwrap_or_default()
+    }
+
+    /// How often the rows of each keyspace are kept. If one cannot be told, none is: then nothing is replaced.
+    async fn keyspaces(self) -> Vec<Keyspace> {
+        self.all_keyspaces().await.unwrap_or_default()
+    }
+
+    async fn all_keyspaces(self) -> Result<Vec<Keyspace>, RestError> {
+        let names: Vec<Name> = self
+            .get("/storage_service/keyspaces?type=non_local_strategy".to_owned())
+            .await?;
+        let mut found = Vec::new();
+        for name in names {
+            let ranges: Vec<Range> = self.get(format!("/storage_service/describe_ring/{name}")).await?;
+            found.push(Keyspace {
+                accounts: name.as_str() == ACCOUNTS,
+                copies: fewest(&ranges),
+                name,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Tells the node to leave the ring, if it is who is meant. The call ends with the leaving: hours later, perhaps.
+    pub async fn decommission(self, wanted: HostId) -> Result<(), RestError> {
+        let is: HostId = self.get("/storage_service/hostid/local".to_owned()).await?;
+        if is != wanted {
+            return Err(RestError::Somebody { is, wanted });
+        }
+        let path = "/storage_service/decommission".to_owned();
+        let told = client::post(&self.address(), &path, None, String::new(), self.patience).await;
+        match told {
+            Ok(_) | Err(PostError::Silent(_)) => Ok(()),
+            Err(source) => Err(RestError::Call { path, source }),
+        }
+    }
+}
+
+/// The copies of the range that has the fewest, by datacenter.
+fn fewest(ranges: &[Range]) -> BTreeMap<Name, u32> {
+    let mut fewest: BTreeMap<Name, u32> = BTreeMap::new();
+    let places: std::collections::BTreeSet<&Name> = ranges
+        .iter()
+        .flat_map(|range| range.endpoint_details.iter().map(|d| &d.datacenter))
+        .collect();
+    for range in ranges {
+        for dc in &places {
+            let here = range.endpoint_details.iter().filter(|d| d.datacenter == **dc);
+            let copies = u32::try_from(here.count()).unwrap_or(u32::MAX);
+            let least = fewest.entry((*dc).clone()).or_insert(copies);
+            *least = copies.min(*least);
+        }
+    }
+    fewest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_range_with_the_fewest_copies_counts() {
+        let ranges: Vec<Range> = serde_json::from_str(
+            r#"[{"endpoint_details": [{"datacenter": "a"}, {"datacenter": "a"}, {"datacenter": "b"}]},
+                {"endpoint_details": [{"datacenter": "a"}]}]"#,
+        )
+        .unwrap();
+        let name = |text: &str| text.parse::<Name>().unwrap();
+        assert_eq!(fewest(&ranges), BTreeMap::from([(name("a"), 1), (name("b"), 0)]));
+        assert!(fewest(&[]).is_empty());
+    }
+}
