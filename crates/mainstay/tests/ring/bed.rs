@@ -1,0 +1,407 @@
+//! A small Kubernetes whose pods run this very program as gate and stand-ins as databases, and operators in this
+//! process, so that they can be stopped anywhere.
+
+use anyhow::{Context, Result, bail, ensure};
+use api::RingCluster;
+use api::ring::RingClusterStatus;
+use jiff::SignedDuration;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Client, CustomResourceExt, ResourceExt};
+use mainstay_core::lease::LeaseTiming;
+use mainstay_core::ring::Ledger;
+use mainstay_core::ring::spec::Timing;
+use operator::engine::queue::Limits;
+use operator::engine::turns::Pace;
+use operator::engine::watch::Scope;
+use operator::http::client;
+use operator::memgraph::Settings;
+use operator::ring::RingSettings;
+use operator::tap::Tap;
+use operator::{Config as OperatorConfig, Operator};
+use sandbox::kube::Kubernetes;
+use sandbox::node::{BackOff, Config, Images, Nodes, Party};
+use serde_json::{Value, json};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// The machine is shared and slow at times.
+const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const NAME: &str = "ring";
+/// The members of the ring of three, one in each rack.
+pub(crate) const MEMBERS: [&str; 3] = ["ring-a-0", "ring-b-0", "ring-c-0"];
+const ADMIN: u16 = 9999;
+/// What users are shown is what is tried.
+const EXAMPLE: &str = include_str!("../../../../examples/ring.yaml");
+
+pub(crate) struct Bed {
+    kubernetes: Kubernetes,
+    pub(crate) nodes: Nodes,
+    pub(crate) client: Client,
+    folder: PathBuf,
+    watching: JoinHandle<()>,
+    most: Arc<AtomicUsize>,
+}
+
+/// An operator in this process.
+pub(crate) struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// It is told to stop, and frees its lease.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        self.task.await.context("the operator panicked")
+    }
+
+    /// It is gone from one moment to the next.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+impl Bed {
+    /// Nothing but Kubernetes and the kind.
+    pub(crate) async fn new() -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("mainstay-ring-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        rustls::crypto::aws_lc_rs::default_provider()
+            .install_default()
+            .ok();
+        let kubernetes = Kubernetes::new(u64::from(number) + 41);
+        let listening = kubernetes
+            .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .await?;
+        let own = env!("CARGO_BIN_EXE_mainstay");
+        // What the image of the database would have in /usr/bin.
+        let database = folder.join("scylla");
+        std::fs::write(&database, format!("#!/bin/sh\nexec {own} standin ring \"$@\"\n"))?;
+        std::fs::set_permissions(&database, std::fs::Permissions::from_mode(0o755))?;
+        let images = Images::new()
+            .with("mainstay:*", own, &[])
+            .with("scylladb/scylla:*", own, &[]);
+        let mut config = Config::new(&folder, images);
+        config.api = Some(listening);
+        config.back_off = BackOff {
+            first: SignedDuration::from_millis(300),
+            longest: SignedDuration::from_secs(1),
+            ..BackOff::UPSTREAM
+        };
+        let nodes = Nodes::start(&kubernetes, config)?;
+        let client = kubernetes.client();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for definition in [RingCluster::crd(), api::MemgraphCluster::crd()] {
+            definitions.create(&PostParams::default(), &definition).await?;
+        }
+        let most = Arc::new(AtomicUsize::new(0));
+        let watching = tokio::spawn(count_members(client.clone(), Arc::clone(&most)));
+        Ok(Self {
+            kubernetes,
+            nodes,
+            client,
+            folder,
+            watching,
+            most,
+        })
+    }
+
+    /// A ring of three that is whole, with twenty rows in it, and an operator that keeps it.
+    pub(crate) async fn whole() -> Result<(Self, Running)> {
+        Self::whole_with(3).await
+    }
+
+    /// The same, with so many copies of each row.
+    pub(crate) async fn whole_with(copies: u8) -> Result<(Self, Running)> {
+        let bed = Self::new().await?;
+        bed.create(copies).await?;
+        let operator = bed.operator(Tap::default()).await?;
+        bed.until("whole", |s| is_whole(s, 3)).await?;
+        for row in 0..20 {
+            bed.admin(MEMBERS[0], "POST", &format!("/write?row={row}"))
+                .await?;
+        }
+        Ok((bed, operator))
+    }
+
+    pub(crate) async fn end(self) -> Result<()> {
+        self.watching.abort();
+        let most = self.most.load(Ordering::Relaxed);
+        self.nodes.stop().await;
+        self.kubernetes.shutdown().await;
+        std::fs::remove_dir_all(&self.folder).context("the folder is left")?;
+        ensure!(most <= 3, "a member saw {most} members, and 3 were declared");
+        Ok(())
+    }
+
+    /// The ring of `examples/`, with stand-ins for databases.
+    async fn create(&self, copies: u8) -> Result<()> {
+        let mut ring: RingCluster = serde_saphyr::from_str(EXAMPLE)?;
+        ring.metadata.namespace = Some("default".to_owned());
+        ring.spec.command = self.folder.join("scylla").display().to_string();
+        ring.spec.flags = [
+            "--profile=raft-2025",
+            "--time-scale=4",
+            "--stream-seconds=4",
+            "--dc=dc1",
+            "--rack=$(RACK)",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        ring.spec.flags.push(format!("--admin-port={ADMIN}"));
+        ring.spec.flags.push(format!("--copies={copies}"));
+        self.rings().create(&PostParams::default(), &ring).await?;
+        Ok(())
+    }
+
+    /// Another number of members in the last rack.
+    pub(crate) async fn members_in_c(&self, members: u8) -> Result<()> {
+        let mut ring = self.rings().get(NAME).await?;
+        ring.spec.racks[2].members = members;
+        self.rings().replace(NAME, &PostParams::default(), &ring).await?;
+        Ok(())
+    }
+
+    pub(crate) fn rings(&self) -> Api<RingCluster> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub(crate) fn maps(&self) -> Api<ConfigMap> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    /// An operator with times for tests.
+    pub(crate) async fn operator(&self, tap: Tap) -> Result<Running> {
+        let ring = RingSettings {
+            call: Duration::from_millis(1_500),
+            probe: Duration::from_millis(1_000),
+            interval: Duration::from_millis(500),
+            busy_interval: Duration::from_millis(200),
+            timing: Timing {
+                grace: Duration::from_secs(3),
+                confirm: Duration::from_secs(2),
+                limit: Duration::from_mins(1),
+                rest: Duration::from_secs(2),
+                node_gone: Duration::from_secs(5),
+            },
+            tap,
+            ..RingSettings::default()
+        };
+        let config = OperatorConfig {
+            client: self.client.clone(),
+            lease_client: self.kubernetes.client(),
+            scope: Scope::All,
+            lease_namespace: "default".to_owned(),
+            lease_name: "mainstay-operator".to_owned(),
+            identity: "op".to_owned(),
+            timing: LeaseTiming::new(
+                Duration::from_secs(4),
+                Duration::from_millis(3_500),
+                Duration::from_millis(300),
+                Duration::from_millis(1_500),
+            )?,
+            limits: Limits::default(),
+            pace: Pace::default(),
+            settings: Settings::default(),
+            ring: Some(ring),
+            http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
+        let operator = Operator::bind(config).await?;
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                if let Err(error) = operator.run(stop).await {
+                    eprintln!("operator: {error}");
+                }
+            }
+        });
+        Ok(Running { stop, task })
+    }
+
+    /// The lease of an operator that was killed need not be waited for.
+    pub(crate) async fn free_the_lease(&self) -> Result<()> {
+        let leases: Api<Lease> = Api::default_namespaced(self.client.clone());
+        let free = Patch::Merge(json!({ "spec": { "holderIdentity": "" } }));
+        leases
+            .patch("mainstay-operator", &PatchParams::default(), &free)
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn status(&self) -> Result<RingClusterStatus> {
+        Ok(self.rings().get(NAME).await?.status.unwrap_or_default())
+    }
+
+    /// Waits until the status is as it should be.
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        fits: impl Fn(&RingClusterStatus) -> bool,
+    ) -> Result<RingClusterStatus> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status().await?;
+            if fits(&status) {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                let ledger = self.ledger().await.ok().map(|l| l.headline());
+                bail!("the ring is not {what}: {ledger:?}\n{status:#?}");
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub(crate) async fn ledger(&self) -> Result<Ledger> {
+        let map = self.maps().get(&format!("{NAME}-ring")).await?;
+        let text = map.data.and_then(|mut data| data.remove("ledger"));
+        Ok(Ledger::parse(&text.context("no ledger")?)?)
+    }
+
+    pub(crate) async fn host_of(&self, member: &str) -> Result<String> {
+        let ledger = self.ledger().await?;
+        let known = ledger.known.get(&member.parse()?).context("not on record")?;
+        Ok(known.host.to_string())
+    }
+
+    /// What a member's REST interface answers.
+    pub(crate) async fn rest(&self, member: &str, path: &str) -> Result<Value> {
+        Ok(serde_json::from_str(
+            &ask(&self.client, member, 10_000, "GET", path).await?,
+        )?)
+    }
+
+    pub(crate) async fn admin(&self, member: &str, method: &str, path: &str) -> Result<Value> {
+        Ok(serde_json::from_str(
+            &ask(&self.client, member, ADMIN, method, path).await?,
+        )?)
+    }
+
+    /// Its disk and its pod go, as in the seed's own test.
+    pub(crate) async fn lose(&self, member: &str) -> Result<()> {
+        let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(self.client.clone());
+        claims
+            .delete(&format!("data-{member}"), &DeleteParams::default())
+            .await?;
+        self.pods()
+            .delete(member, &DeleteParams::default().grace_period(1))
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn label(&self, member: &str) -> Result<()> {
+        let services: Api<Service> = Api::default_namespaced(self.client.clone());
+        let label = Patch::Merge(json!({ "metadata": { "labels": { "scylla/replace": "" } } }));
+        services.patch(member, &PatchParams::default(), &label).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn labels(&self, member: &str) -> Result<Vec<String>> {
+        let services: Api<Service> = Api::default_namespaced(self.client.clone());
+        Ok(services.get(member).await?.labels().keys().cloned().collect())
+    }
+
+    pub(crate) async fn uid(&self, member: &str) -> Result<String> {
+        self.pods().get(member).await?.uid().context("no uid")
+    }
+
+    pub(crate) fn party(member: &str) -> Party {
+        Party::pod("default", member)
+    }
+
+    /// The new node has the place of the old one, the others agree, and the rows are there.
+    pub(crate) async fn is_replaced(&self, member: &str, old: &str) -> Result<()> {
+        let new = self.host_of(member).await?;
+        ensure!(new != old, "{member} still is {old}");
+        for other in MEMBERS {
+            let listed = self.rest(other, "/storage_service/host_id").await?;
+            let hosts: Vec<&str> = listed
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|pair| pair["value"].as_str())
+                .collect();
+            ensure!(hosts.len() == 3, "{other} lists {hosts:?}");
+            ensure!(!hosts.contains(&old), "{other} still lists {old}");
+        }
+        let effective = self.rest(member, "/v2/config/replace_node_first_boot").await?;
+        ensure!(
+            effective == old,
+            "it was started with {effective}, not with {old}"
+        );
+        let rows = self.admin(member, "GET", "/rows").await?;
+        let rows = rows.as_array().map_or(0, Vec::len);
+        ensure!(rows == 20, "{member} has {rows} of 20 rows");
+        let record = self
+            .maps()
+            .get(&format!("{member}-autoreplacement-config"))
+            .await?;
+        let line = record
+            .data
+            .and_then(|mut data| data.remove("autoreplacement.config"));
+        ensure!(
+            line.as_deref() == Some(&format!("replace-node-first-boot: {new}\n")),
+            "{line:?}"
+        );
+        Ok(())
+    }
+}
+
+/// Every member is on record and runs, and nothing is under way.
+pub(crate) fn is_whole(status: &RingClusterStatus, members: usize) -> bool {
+    let holds = |kind: &str| {
+        let found = status.conditions.iter().find(|c| c.kind == kind);
+        found.is_some_and(|c| c.status == "True")
+    };
+    let calm = !holds("StorageLost") && !holds("ReplacementHeld") && !holds("Progressing");
+    status.summary == format!("{members}/{members}") && status.work.is_empty() && holds("Ready") && calm
+}
+
+/// Asks a pod.
+async fn ask(client: &Client, member: &str, port: u16, method: &str, path: &str) -> Result<String> {
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let pod = pods.get(member).await?;
+    let ip = pod
+        .status
+        .and_then(|status| status.pod_ip)
+        .context("no address")?;
+    let (at, patience) = (format!("{ip}:{port}"), Duration::from_secs(5));
+    let asked = match method {
+        "GET" => client::get(&at, path, None, patience).await,
+        _ => client::post(&at, path, None, String::new(), patience).await,
+    };
+    asked.with_context(|| format!("{member}: {path}"))
+}
+
+/// Counts, all the time, how many members anybody sees at most.
+async fn count_members(client: Client, most: Arc<AtomicUsize>) {
+    loop {
+        for member in MEMBERS {
+            let listed = ask(&client, member, 10_000, "GET", "/storage_service/tokens").await;
+            let tokens: Vec<String> = listed
+                .ok()
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default();
+            most.fetch_max(tokens.len(), Ordering::Relaxed);
+        }
+        sleep(Duration::from_millis(300)).await;
+    }
+}

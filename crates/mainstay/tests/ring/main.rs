@@ -1,0 +1,211 @@
+//! Rings of stand-ins as pods, kept by the operator: the scenarios are named by their numbers in `docs/ring.md`.
+
+// Everything here is a test, also what is not marked as one.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing
+)]
+
+mod bed;
+mod kills;
+mod manifests;
+
+use anyhow::{Context, Result, ensure};
+use bed::{Bed, MEMBERS, is_whole};
+use kube::ResourceExt;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How the conditions are spoken of.
+fn says(status: &api::ring::RingClusterStatus, kind: &str) -> Option<String> {
+    let found = status
+        .conditions
+        .iter()
+        .find(|c| c.kind == kind && c.status == "True");
+    found.map(|c| c.message.clone())
+}
+
+/// S1, S2 and S3, with the words of the seed's own test: remove a member's claim and pod, wait, verify.
+#[tokio::test(flavor = "multi_thread")]
+async fn s1_s2_s3_a_member_that_lost_its_disk_is_replaced_without_a_human() -> Result<()> {
+    let (bed, operator) = Bed::whole().await?;
+    for member in MEMBERS {
+        let record = bed
+            .maps()
+            .get(&format!("{member}-autoreplacement-config"))
+            .await?;
+        ensure!(record.immutable == Some(true), "{member}: not immutable");
+        let owner = record.owner_references().first().context("no owner")?;
+        ensure!(owner.kind == "Service" && owner.name == member, "{owner:?}");
+        let host = bed.host_of(member).await?;
+        let line = record
+            .data
+            .and_then(|mut data| data.remove("autoreplacement.config"));
+        ensure!(
+            line == Some(format!("replace-node-first-boot: {host}\n")),
+            "{line:?}"
+        );
+    }
+    // The first one founded the ring, and nobody replaced anybody.
+    for member in MEMBERS {
+        let option = bed.rest(member, "/v2/config/replace_node_first_boot").await?;
+        ensure!(option == "", "{member} was started with {option}");
+    }
+    let old = bed.host_of("ring-b-0").await?;
+    bed.lose("ring-b-0").await?;
+    let lost = bed
+        .until("told of the loss", |s| {
+            says(s, "StorageLost").is_some() && !s.checks.is_empty()
+        })
+        .await?;
+    ensure!(
+        lost.checks.len() == 11,
+        "every check has a name: {:#?}",
+        lost.checks
+    );
+    let first_good = lost
+        .checks
+        .iter()
+        .position(|c| c.holds)
+        .unwrap_or(lost.checks.len());
+    ensure!(
+        lost.checks.iter().skip(first_good).all(|c| c.holds),
+        "the held ones come first: {:#?}",
+        lost.checks
+    );
+    let after = bed
+        .until("whole again", |s| is_whole(s, 3) && !s.replacements.is_empty())
+        .await?;
+    ensure!(after.replacements[0].member == "ring-b-0" && after.replacements[0].lost == old);
+    bed.is_replaced("ring-b-0", &old).await?;
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// S4: the same with the one that founded the ring; then S5: the claim stays, only the folder is emptied. While the
+/// process lives on the emptied folder, nobody touches it (N3: an empty mount of a living node).
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_s5_n3_the_founder_and_an_emptied_folder() -> Result<()> {
+    let (bed, operator) = Bed::whole().await?;
+    let old = bed.host_of("ring-a-0").await?;
+    bed.lose("ring-a-0").await?;
+    bed.until("without its founder", |s| says(s, "StorageLost").is_some())
+        .await?;
+    bed.until("whole again", |s| is_whole(s, 3)).await?;
+    bed.is_replaced("ring-a-0", &old).await?;
+
+    let (old, uid) = (bed.host_of("ring-c-0").await?, bed.uid("ring-c-0").await?);
+    bed.nodes.wipe("default", "data-ring-c-0")?;
+    sleep(Duration::from_secs(8)).await;
+    ensure!(bed.ledger().await?.work.is_none(), "a living node is left alone");
+    ensure!(
+        bed.uid("ring-c-0").await? == uid && bed.host_of("ring-c-0").await? == old,
+        "a living node is left alone"
+    );
+    bed.nodes.kill(&Bed::party("ring-c-0"), None)?;
+    bed.until("told of the loss", |s| says(s, "StorageLost").is_some())
+        .await?;
+    bed.until("whole again", |s| is_whole(s, 3)).await?;
+    ensure!(bed.uid("ring-c-0").await? != uid, "the pod was made anew once");
+    bed.is_replaced("ring-c-0", &old).await?;
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// N1 and N7: a member that restarts with its disk stays who it is; two that lost theirs at once are both held, and one
+/// sentence says what a human must do.
+#[tokio::test(flavor = "multi_thread")]
+async fn n1_n7_a_restart_is_no_loss_and_two_losses_are_held() -> Result<()> {
+    let (bed, operator) = Bed::whole().await?;
+    let (host, uid) = (bed.host_of("ring-b-0").await?, bed.uid("ring-b-0").await?);
+    bed.nodes.kill(&Bed::party("ring-b-0"), None)?;
+    sleep(Duration::from_secs(4)).await;
+    bed.until("whole after a restart", |s| is_whole(s, 3)).await?;
+    ensure!(bed.host_of("ring-b-0").await? == host && bed.uid("ring-b-0").await? == uid);
+    ensure!(bed.status().await?.replacements.is_empty());
+
+    bed.lose("ring-b-0").await?;
+    bed.lose("ring-c-0").await?;
+    let held = bed
+        .until("held", |s| {
+            says(s, "ReplacementHeld").is_some_and(|why| why.contains("cannot heal itself"))
+        })
+        .await?;
+    let quorum = held
+        .checks
+        .iter()
+        .find(|c| c.name == "Quorum")
+        .context("no check")?;
+    ensure!(!quorum.holds, "{quorum:?}");
+    sleep(Duration::from_secs(10)).await;
+    let ledger = bed.ledger().await?;
+    ensure!(ledger.work.is_none(), "{}", ledger.headline());
+    let later = bed.status().await?;
+    for member in later.members.iter().filter(|m| m.name != "ring-a-0") {
+        ensure!(member.gate == "Empty", "neither is started: {member:?}");
+    }
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// S12: a human gives the volume of a living member up.
+#[tokio::test(flavor = "multi_thread")]
+async fn s12_a_label_replaces_a_member_and_is_taken_off() -> Result<()> {
+    let (bed, operator) = Bed::whole().await?;
+    let old = bed.host_of("ring-c-0").await?;
+    bed.label("ring-c-0").await?;
+    bed.until("at work", |s| s.work.contains("by label")).await?;
+    bed.until("whole again", |s| is_whole(s, 3)).await?;
+    bed.is_replaced("ring-c-0", &old).await?;
+    let labels = bed.labels("ring-c-0").await?;
+    ensure!(!labels.contains(&"scylla/replace".to_owned()), "{labels:?}");
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// N9: every row is kept once. To replace its keeper would make the loss final, and nothing would show it.
+#[tokio::test(flavor = "multi_thread")]
+async fn n9_a_keyspace_with_one_copy_is_named_and_nothing_is_replaced() -> Result<()> {
+    let (bed, operator) = Bed::whole_with(1).await?;
+    let old = bed.host_of("ring-b-0").await?;
+    bed.lose("ring-b-0").await?;
+    let held = bed
+        .until("held", |s| {
+            says(s, "ReplacementHeld").is_some_and(|why| why.contains("keyspace ks has 1 copies"))
+        })
+        .await?;
+    let copies = held
+        .checks
+        .iter()
+        .find(|c| c.name == "Copies")
+        .context("no check")?;
+    ensure!(!copies.holds, "{copies:?}");
+    sleep(Duration::from_secs(8)).await;
+    ensure!(bed.ledger().await?.work.is_none());
+    ensure!(bed.host_of("ring-b-0").await? == old, "it is still on record");
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// S14: a member leaves the ring before its objects go, and its successor joins as new, without a replace option.
+#[tokio::test(flavor = "multi_thread")]
+async fn s14_a_member_that_left_is_not_replaced_by_the_next_one_of_its_name() -> Result<()> {
+    let (bed, operator) = Bed::whole_with(2).await?;
+    let old = bed.host_of("ring-c-0").await?;
+    bed.members_in_c(0).await?;
+    bed.until("two members", |s| is_whole(s, 2) && s.members.len() == 2)
+        .await?;
+    let record = bed.maps().get_opt("ring-c-0-autoreplacement-config").await?;
+    ensure!(record.is_none(), "its record went with it");
+    let listed = bed.rest("ring-a-0", "/storage_service/host_id").await?;
+    ensure!(!listed.to_string().contains(&old), "{listed}");
+    bed.members_in_c(1).await?;
+    bed.until("three members", |s| is_whole(s, 3)).await?;
+    ensure!(bed.host_of("ring-c-0").await? != old);
+    let option = bed.rest("ring-c-0", "/v2/config/replace_node_first_boot").await?;
+    ensure!(option == "", "it was started with {option}");
+    operator.stop().await?;
+    bed.end().await
+}
