@@ -142,6 +142,10 @@ const STAGES: &[Stage] = &[
 const SIM_STAGES: &[(&str, &[&str])] = &[
     ("simulate", &["run", "--seeds", "5000", "--jobs", "2"]),
     (
+        "simulate-ring",
+        &["run", "--world", "ring", "--seeds", "3000", "--jobs", "2"],
+    ),
+    (
         "explore",
         &[
             "explore",
