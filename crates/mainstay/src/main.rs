@@ -73,7 +73,7 @@ enum Command {
     /// What runs inside a database pod.
     #[command(subcommand)]
     Pod(pod::Command),
-    /// Print the definition of the kind MemgraphCluster, for `kubectl apply -f -`.
+    /// Print the definitions of all kinds, for `kubectl apply -f -`.
     Crd,
     /// Run a stand-in for a database, with the command line of the real server.
     ///
@@ -106,9 +106,10 @@ fn main() -> ExitCode {
 }
 
 fn definition() -> ExitCode {
-    match api::definition() {
-        Ok(text) => {
-            print!("{text}");
+    match api::definitions() {
+        Ok(all) => {
+            // Documents of YAML, which JSON is.
+            print!("{}", all.into_values().collect::<Vec<_>>().join("---\n"));
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -1,8 +1,6 @@
 //! The operator's own objects: what has to be in Kubernetes before it can run there. Pure.
 
 use crate::security;
-use api::MemgraphCluster;
-use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 /// The name of everything of the operator.
@@ -27,14 +25,15 @@ pub struct Install {
 
 /// All objects, in the order in which they are made.
 pub fn objects(install: &Install) -> Vec<Value> {
-    vec![
-        json!(MemgraphCluster::crd()),
+    let kinds = api::kinds().into_iter().map(|kind| json!(kind));
+    let own = [
         install.named("v1", "ServiceAccount", json!({})),
         cluster_role(),
         install.cluster_binding(),
         install.lease(),
         install.deployment(),
-    ]
+    ];
+    kinds.chain(own).collect()
 }
 
 /// What the operator may do, and nothing else. It may do what its gateways may: nobody can grant what he has not.
@@ -47,6 +46,15 @@ fn cluster_role() -> Value {
         "rules": [
             { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": ["get", "list", "watch"] },
             { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status"], "verbs": ["patch"] },
+            // Hibernation: a cluster is put to sleep by its own object.
+            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": ["patch"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["hibernateplans"], "verbs": ["get", "list", "watch", "patch"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["hibernateplans/status"], "verbs": ["update"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["scheduleexceptions"], "verbs": ["list", "watch"] },
+            { "apiGroups": ["mainstay.dev"], "resources": ["scheduleexceptions/status"], "verbs": ["patch"] },
+            { "apiGroups": ["apps"], "resources": ["statefulsets", "deployments", "replicasets"], "verbs": ["get", "list", "patch"] },
+            { "apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get", "list", "patch"] },
+            { "apiGroups": ["keda.sh"], "resources": ["scaledobjects"], "verbs": ["get", "list", "patch"] },
             // By uid, to end one process for certain and to reset a diverged replica.
             { "apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "delete"] },
             { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"] },
