@@ -171,6 +171,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
             rules,
             ..Settings::default()
         },
+        hibernation: ::operator::hibernation::Settings::default(),
         http,
     })
 }

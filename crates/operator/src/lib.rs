@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `bolt` | our Bolt client on tokio |
 //! | `memgraph` | what is special to Memgraph: observe, act, resources, report |
+//! | `hibernation` | what is special to plans that sleep: observe, executors, act, report |
 //! | `engine` | what is not: queues, watches, turns, the lease |
 //! | `http` | health, metrics, state |
 //! | `install` | the objects of the operator itself |
@@ -16,6 +17,7 @@ pub mod bolt;
 pub mod call;
 pub mod clock;
 pub mod engine;
+pub mod hibernation;
 pub mod http;
 pub mod install;
 pub mod memgraph;

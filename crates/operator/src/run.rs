@@ -4,6 +4,7 @@ use crate::engine::lease::{Election, Permit};
 use crate::engine::queue::{Limits, Urgency};
 use crate::engine::turns::{Key, Pace, Turns};
 use crate::engine::watch::{Scope, belongings, objects};
+use crate::hibernation;
 use crate::http::board::Board;
 use crate::http::server::{Served, serve};
 use crate::memgraph::{Keeper, Settings};
@@ -41,6 +42,8 @@ pub struct Config {
     pub pace: Pace,
     /// How long things take.
     pub settings: Settings,
+    /// The same, of plans that sleep.
+    pub hibernation: hibernation::Settings,
     /// Where HTTP is served.
     pub http: SocketAddr,
 }
@@ -96,19 +99,24 @@ impl Operator {
             limits,
             pace,
             settings,
+            hibernation,
             http: _,
         } = config;
         let (election, permit) =
             Election::new(lease_client, &lease_namespace, &lease_name, &identity, timing)?;
+        let plans = hibernation::Controller::new(client.clone(), scope.clone(), hibernation, limits, pace);
         let memgraph = Memgraph::new(client, scope, settings, limits, pace);
         let served = Served {
-            pages: vec![memgraph.board.clone()],
-            loops: vec![Arc::new(memgraph.turns.clone())],
+            pages: vec![memgraph.board.clone(), plans.board()],
+            loops: vec![Arc::new(memgraph.turns.clone()), Arc::new(plans.turns())],
             permit: permit.clone(),
         };
         let (idle, is_idle) = oneshot::channel();
         let working = Box::pin(async {
-            memgraph.work(permit, stop.clone()).await;
+            tokio::join!(
+                memgraph.work(permit.clone(), stop.clone()),
+                plans.work(permit, stop.clone())
+            );
             idle.send(()).ok();
         });
         let leading = Box::pin(election.run(stop.clone(), async {
@@ -118,6 +126,7 @@ impl Operator {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = memgraph.watch() => {}
+                () = plans.watch() => {}
             }
         });
         tokio::join!(watching, serve(listener, served, stop.clone()), leading, working);

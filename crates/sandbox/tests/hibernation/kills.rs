@@ -1,0 +1,147 @@
+//! The operator dies before and after every call that changes something, one after the other, and the next one goes
+//! on: each time the morning is as the evening was. All places are tried: time costs nothing here.
+
+use crate::bed::{Bed, DEPLOYMENTS, PLANS, STATEFUL_SETS, target};
+use anyhow::{Context, Result, ensure};
+use kube::api::DeleteParams;
+use operator::hibernation::Executors;
+use operator::tap::Tap;
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// Counts places, and stands still at one of them.
+#[derive(Clone, Default)]
+struct Trap {
+    passed: Arc<AtomicUsize>,
+    at: usize,
+    place: Arc<Mutex<Option<String>>>,
+    sprung: Arc<Notify>,
+}
+
+impl Trap {
+    fn at(at: usize) -> Self {
+        Self {
+            at,
+            ..Self::default()
+        }
+    }
+
+    fn tap(&self) -> Tap {
+        let trap = self.clone();
+        Tap::new(move |place| {
+            if trap.passed.fetch_add(1, Ordering::SeqCst) + 1 != trap.at {
+                return Box::pin(std::future::ready(()));
+            }
+            *trap.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place.to_owned());
+            trap.sprung.notify_one();
+            Box::pin(std::future::pending())
+        })
+    }
+
+    fn place(&self) -> Option<String> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn namespace() -> Result<Bed> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    bed.workload(STATEFUL_SETS, "db", 2).await?;
+    bed.cron_job("report", false).await?;
+    let targets = json!([
+        target("apps", json!({ "includedGroups": ["Deployment", "CronJob"] })),
+        target("stores", json!({ "includedGroups": ["StatefulSet"] })),
+    ]);
+    bed.plan(targets).await?;
+    Ok(bed)
+}
+
+async fn is_as_it_was(bed: &Bed) -> Result<bool> {
+    Ok(bed.replicas(DEPLOYMENTS, "web").await? == 3
+        && bed.replicas(STATEFUL_SETS, "db").await? == 2
+        && !bed.suspended("report").await?)
+}
+
+/// An operator that dies at the place of this number, then one that does not, while `live` happens.
+async fn die_at(bed: &Bed, number: usize, live: impl Future<Output = Result<()>>) -> Result<Option<String>> {
+    let trap = Trap::at(number);
+    let doomed = bed.operator_with(trap.tap(), Executors::in_cluster());
+    let taking_over = async {
+        trap.sprung.notified().await;
+        doomed.kill().await;
+        let _next = bed.operator();
+        std::future::pending::<Result<()>>().await
+    };
+    tokio::select! {
+        lived = live => lived.with_context(|| format!("died {:?}", trap.place()))?,
+        never = taking_over => never?,
+    }
+    Ok(trap.place())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s23_s39_s53_an_operator_may_die_anywhere_in_a_night() -> Result<()> {
+    let mut places = Vec::new();
+    for number in 1.. {
+        let bed = namespace().await?;
+        let place = die_at(&bed, number, async {
+            bed.at(9).await;
+            ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
+            ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
+            bed.at(19).await;
+            ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+            ensure!(is_as_it_was(&bed).await?, "it is not as it was");
+            Ok(())
+        })
+        .await?;
+        bed.end().await;
+        match place {
+            Some(place) => places.push(place),
+            None => break,
+        }
+    }
+    eprintln!("died at {} places: {places:#?}", places.len());
+    ensure!(places.len() >= 40, "only {} places", places.len());
+    for must in ["before stop apps/v1/deployments/web", "after start apps/v1/statefulsets/db", "after write ConfigMap 1 (Save)"] {
+        ensure!(places.iter().any(|p| p == must), "never {must}");
+    }
+    Ok(())
+}
+
+/// Suspended at night, resumed by day: the forced wake-up happens, wherever the operator dies.
+#[tokio::test(start_paused = true)]
+async fn s53_an_operator_may_die_anywhere_in_a_forced_wake_up_and_a_deletion() -> Result<()> {
+    let mut tried = 0;
+    for number in 1.. {
+        let bed = namespace().await?;
+        let first = bed.operator();
+        bed.at(8).await;
+        first.kill().await;
+        let place = die_at(&bed, number, async {
+            bed.annotate("hibernator.ardikabs.com/suspend", Some("true")).await?;
+            bed.at(19).await;
+            ensure!(bed.phase().await? == "Suspended", "{}", bed.phase().await?);
+            bed.annotate("hibernator.ardikabs.com/suspend", None).await?;
+            bed.at(20).await;
+            ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+            ensure!(is_as_it_was(&bed).await?, "it is not as it was");
+            // And the next night the plan is deleted.
+            bed.at(33).await;
+            bed.api(PLANS).delete("my-plan", &DeleteParams::default()).await?;
+            bed.at(34).await;
+            ensure!(bed.api(PLANS).get_opt("my-plan").await?.is_none(), "it stays");
+            ensure!(is_as_it_was(&bed).await?, "it was deleted, and something sleeps");
+            Ok(())
+        })
+        .await?;
+        bed.end().await;
+        match place {
+            Some(_) => tried += 1,
+            None => break,
+        }
+    }
+    ensure!(tried >= 60, "only {tried} places");
+    Ok(())
+}
