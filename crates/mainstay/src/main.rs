@@ -3,6 +3,7 @@
 mod ask;
 mod drill;
 mod gateway;
+mod hibernate;
 mod kubernetes;
 mod operator;
 mod pod;
@@ -44,6 +45,11 @@ enum Command {
     ///
     /// It is about the process that runs now, and ends with it.
     Approve(Box<wish::PodArguments>),
+    /// Plans that sleep on a schedule: preview and dry-run them, wake, suspend and repair them.
+    ///
+    /// docs/hibernation.md says more.
+    #[command(subcommand)]
+    Hibernate(hibernate::Hibernate),
     /// What resets set aside: list it, or delete it for good.
     #[command(subcommand)]
     Quarantine(wish::Quarantine),
@@ -94,6 +100,7 @@ fn main() -> ExitCode {
         Command::Why(arguments) => ask::why(*arguments),
         Command::Reset(arguments) => wish::reset(*arguments),
         Command::Approve(arguments) => wish::approve(*arguments),
+        Command::Hibernate(command) => hibernate::command(command),
         Command::Quarantine(command) => wish::quarantine(command),
         Command::Drill(arguments) => drill::command(*arguments),
         Command::Show { brief } => show::command(brief),

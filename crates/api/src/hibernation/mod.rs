@@ -16,7 +16,7 @@ pub use spec::{
     HibernatePlanSpec, HolidaySpec, OffHours, ScheduleSpec, StageSpec, StrategySpec, StrategyType,
     TargetSpec, WeekDay, WeekInterval,
 };
-pub use status::{CycleStatus, HibernatePlanStatus, NextStatus, TargetStatus};
+pub use status::{CycleStatus, HibernatePlanStatus, NextStatus, SleptStatus, TargetStatus};
 
 /// Keeps a plan until what it put to sleep is awake, or was given up.
 pub const FINALIZER: &str = "mainstay.dev/hibernation";

@@ -33,6 +33,9 @@ pub struct HibernatePlanStatus {
     /// How far every target of the open cycle is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetStatus>,
+    /// What the open cycle put to sleep, and how long of it ran all the same: for the sum that sleeping saved.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asleep: Vec<SleptStatus>,
     /// Why the last turn did what it did, or did nothing.
     pub reasons: Vec<String>,
     /// Followed, Asleep, Healthy, RestorePointsIntact, Drifted, Conflict, Suspended, LongSleep.
@@ -87,4 +90,25 @@ pub struct CycleStatus {
     pub began: String,
     /// When everything was awake again.
     pub ended: String,
+    /// What slept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<SleptStatus>,
+}
+
+/// What slept of one target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SleptStatus {
+    /// The target.
+    pub name: String,
+    /// So many resources ran before.
+    pub resources: u64,
+    /// So long they ran although they should have slept, all together.
+    pub leaked_seconds: u64,
+    /// So many run now although they should sleep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
 }

@@ -14,6 +14,7 @@ use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::hibernation::ids::{PlanName, TargetName};
 use mainstay_core::hibernation::observed::{Answer, Look, Refusal, Stored};
+use mainstay_core::hibernation::point::Point;
 use mainstay_core::hibernation::state::State;
 use mainstay_core::hibernation::store::Store;
 use mainstay_core::hibernation::{Decision, HibernatePlan, decide, invariants};
@@ -119,11 +120,13 @@ impl Keeper {
             violations,
         } = self.decide(&place, &object, &read, &plan, now).await;
         let (wake, reasons) = (decision.wake, decision.reasons.clone());
+        let recorded = recorded(&read.maps.store());
         let report = |error: Option<&str>, object: &Object, state: Option<&State>| {
             let report = Report {
                 followed: Ok(&plan),
                 outlook: Some(&outlook),
                 reasons: &reasons,
+                recorded: &recorded,
                 looks: &looks,
                 error,
                 notes: &notes,
@@ -229,6 +232,7 @@ impl Keeper {
             followed: Err(bad),
             outlook: None,
             reasons: &[],
+            recorded: &BTreeMap::new(),
             looks: &BTreeMap::new(),
             error: None,
             notes: &[],
@@ -297,6 +301,15 @@ impl Keeper {
         next.unwrap_or(self.settings.idle)
             .clamp(LEAST, self.settings.idle.max(LEAST))
     }
+}
+
+/// How many resources of each target ran when they were recorded.
+fn recorded(store: &Store) -> BTreeMap<TargetName, u64> {
+    let count = |point: &Point| point.entries.values().filter(|e| e.live).count();
+    let points = store.points();
+    points
+        .map(|point| (point.target.clone(), u64::try_from(count(&point)).unwrap_or(u64::MAX)))
+        .collect()
 }
 
 /// Points that were captured from something that ran, and those that were not.

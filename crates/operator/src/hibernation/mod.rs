@@ -8,11 +8,13 @@
 //! | `stored` | the restore points in their ConfigMaps |
 //! | `executor` | who stops and starts things: the trait, and the register |
 //! | `workloads`, `memgraph`, `noop` | the executors inside Kubernetes |
+//! | `dry_run` | what a shutdown would do, without doing it |
 //! | `act` | the steps of a decision |
 //! | `report` | status, conditions, Events, metrics |
 
 mod act;
 pub mod controller;
+pub mod dry_run;
 pub mod executor;
 pub mod keeper;
 mod memgraph;

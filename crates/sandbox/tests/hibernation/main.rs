@@ -6,6 +6,7 @@ mod changes;
 mod debug_commands;
 mod executors;
 mod kills;
+mod manifests;
 mod many;
 mod nights;
 mod people;

@@ -4,6 +4,7 @@ mod board;
 mod conditions;
 mod events;
 mod exceptions;
+mod ledger;
 mod status;
 
 pub use board::Board;

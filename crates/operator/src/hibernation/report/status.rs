@@ -1,9 +1,10 @@
 //! The status of a plan: one sentence of what happened and what comes next, and everything behind it.
 
 use super::conditions::conditions;
+use super::ledger;
 use crate::clock::rfc3339;
 use api::HibernatePlan as Object;
-use api::hibernation::{BadPlan, CycleStatus, HibernatePlanStatus, NextStatus, TargetStatus};
+use api::hibernation::{BadPlan, HibernatePlanStatus, NextStatus, TargetStatus};
 use mainstay_core::hibernation::HibernatePlan;
 use mainstay_core::hibernation::ids::TargetName;
 use mainstay_core::hibernation::observed::{Look, Refusal, Skip};
@@ -65,6 +66,8 @@ pub struct Report<'a> {
     pub outlook: Option<&'a Outlook>,
     /// Why the turn did what it did.
     pub reasons: &'a [Why],
+    /// How many resources of each target ran when they were recorded.
+    pub recorded: &'a BTreeMap<TargetName, u64>,
     /// What was looked at.
     pub looks: &'a BTreeMap<TargetName, Result<Look, Refusal>>,
     /// What went wrong besides.
@@ -90,9 +93,15 @@ pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> Hi
         cycle: state.map(|s| s.cycle.0),
         operation: open.map(|c| format!("{:?}", c.operation)),
         targets: open.map(targets).unwrap_or_default(),
+        asleep: match (state, open) {
+            (Some(state), Some(cycle)) => ledger::asleep(&before, state, cycle, report),
+            _ => Vec::new(),
+        },
         reasons,
         conditions: conditions(state, report, &before.conditions),
-        history: state.map(history).unwrap_or_default(),
+        history: state
+            .map(|state| ledger::history(&before, state, report.now))
+            .unwrap_or_default(),
         state: match state {
             Some(state) => serde_json::to_value(state).ok(),
             None => before.state,
@@ -160,16 +169,6 @@ fn targets(cycle: &Cycle) -> Vec<TargetStatus> {
         }
     };
     cycle.targets.iter().map(one).collect()
-}
-
-fn history(state: &State) -> Vec<CycleStatus> {
-    let past = state.history.iter();
-    past.map(|past| CycleStatus {
-        cycle: past.id.0,
-        began: rfc3339(past.began),
-        ended: rfc3339(past.ended),
-    })
-    .collect()
 }
 
 /// The resources that another plan has the better right to, in words.
