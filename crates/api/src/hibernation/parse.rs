@@ -14,6 +14,7 @@ use mainstay_core::hibernation::plan::{
 use mainstay_core::schedule::{
     Cover, Exception, Holiday, Kind, Override, Schedule, ScheduleError, Span, Window, Zone,
 };
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
@@ -179,7 +180,11 @@ fn target(spec: &TargetSpec) -> Result<Target, BadPlan> {
     Ok(Target {
         name: TargetName::parse(name)?,
         executor: ExecutorName::parse(executor)?,
-        parameters: parameters.clone(),
+        // Nothing at all is what a target has that only its restore point knows.
+        parameters: match parameters {
+            Value::Null => Value::Object(Map::new()),
+            written => written.clone(),
+        },
         ready_within: duration("targets.readyWithin", ready_within)?,
         drift: match drift {
             DriftPolicy::Ignore => Drift::Ignore,

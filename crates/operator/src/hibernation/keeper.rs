@@ -100,7 +100,10 @@ impl Keeper {
             before: Vec::new(),
             settings: Arc::clone(&self.settings),
         };
-        let mut read = observe::read(&place, &object).await?;
+        let mut read = match observe::read(&place, &object).await {
+            Ok(read) => read,
+            Err(error) => return Err(self.cannot_look(&place, &mut object, error, permit).await.into()),
+        };
         let now = self.settings.clock.now();
         let notes: Vec<String> = read
             .asked
@@ -153,8 +156,10 @@ impl Keeper {
         let error = acted.ended.as_deref();
         let next = report(error, &object, read.state.as_ref());
         let message = next.message.clone();
-        if !acted.gone && permit.check(self.settings.call).is_ok() {
-            self.write_status(&place, &mut object, next).await;
+        if permit.check(self.settings.call).is_ok() {
+            if !acted.gone {
+                self.write_status(&place, &mut object, next).await;
+            }
             let state = read.state.as_ref();
             self.events.tell(&place, &object, state, &reasons, error).await;
             tell_exceptions(&place, &read.exceptions, now).await;
@@ -216,6 +221,22 @@ impl Keeper {
             looks,
             violations: violations.iter().map(ToString::to_string).collect(),
         }
+    }
+
+    /// A memory that was edited is told where people look; what the API did not say is only tried again.
+    async fn cannot_look(
+        &self,
+        place: &Place,
+        object: &mut Object,
+        error: ObserveError,
+        permit: &Permit,
+    ) -> ObserveError {
+        if matches!(error, ObserveError::State(_)) && permit.check(self.settings.call).is_ok() {
+            let mut next = object.status.clone().unwrap_or_default();
+            next.message = error.to_string();
+            self.write_status(place, object, next).await;
+        }
+        error
     }
 
     /// A plan that cannot be followed: it says why, and nothing is touched.

@@ -13,12 +13,10 @@ use operator::engine::lease::Permit;
 use operator::engine::queue::Limits;
 use operator::engine::turns::Pace;
 use operator::engine::watch::Scope;
-use operator::hibernation::report::Board;
 use operator::hibernation::{Controller, Executors, Settings};
 use operator::tap::Tap;
 use sandbox::kube::Kubernetes;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +37,6 @@ pub(crate) struct Bed {
 /// A controller in this process.
 pub(crate) struct Running {
     task: JoinHandle<()>,
-    pub(crate) board: Arc<Board>,
 }
 
 impl Running {
@@ -87,17 +84,19 @@ pub(crate) const CRON_JOBS: &str = "batch/v1/cronjobs";
 pub(crate) const PLANS: &str = "mainstay.dev/v1alpha1/hibernateplans";
 pub(crate) const EXCEPTIONS: &str = "mainstay.dev/v1alpha1/scheduleexceptions";
 
-/// Every night from 20:00 to 06:00 UTC.
+/// Two short nights a day, 14:00 to 16:00 and 19:00 to 21:00 UTC: every virtual second costs a little.
 pub(crate) fn nightly() -> Value {
-    json!({
-        "timezone": "UTC",
-        "offHours": [{ "start": "20:00", "end": "06:00", "daysOfWeek": ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"] }],
-    })
+    let night = |start: &str, end: &str| json!({ "start": start, "end": end, "daysOfWeek": ["MON", "TUE"] });
+    json!({ "timezone": "UTC", "offHours": [night("14:00", "16:00"), night("19:00", "21:00")] })
 }
 
 /// One target of workloads.
 pub(crate) fn target(name: &str, parameters: Value) -> Value {
-    json!({ "name": name, "executor": "workloads", "parameters": parameters })
+    let mut target = json!({ "name": name, "executor": "workloads", "parameters": parameters });
+    if let (true, Some(target)) = (target["parameters"].is_null(), target.as_object_mut()) {
+        target.remove("parameters");
+    }
+    target
 }
 
 impl Bed {
@@ -136,12 +135,11 @@ impl Bed {
         };
         let client = self.client.clone();
         let controller = Controller::new(client, Scope::All, settings, Limits::default(), Pace::default());
-        let board = controller.board();
         let task = tokio::spawn(async move {
             let stop = CancellationToken::new();
             tokio::join!(controller.watch(), controller.work(Permit::ALWAYS, stop));
         });
-        Running { task, board }
+        Running { task }
     }
 
     pub(crate) fn api(&self, path: &str) -> Api<DynamicObject> {
@@ -253,7 +251,8 @@ impl Bed {
         tokio::time::sleep(duration).await;
     }
 
-    /// It is so many hours after the first noon, and five minutes: 8 is the first night, 18 the first morning.
+    /// It is so many hours after the first noon, and five minutes: 2 and 3 are in the first night, 4 is
+    /// the first morning, 7 and 8 are in the second night, 9 is the second morning.
     pub(crate) async fn at(&self, hours: u64) {
         let then = NOON + HOUR * u32::try_from(hours).unwrap_or(u32::MAX) + MINUTE * 5;
         self.later(then.since(self.clock.now())).await;

@@ -89,7 +89,7 @@ async fn the_debug_commands_of_the_seed_work_as_written_and_the_examples_apply()
     bed.plan(targets).await?;
     let operator = bed.operator();
     wait_for(&bed, "Active").await?;
-    bed.clock.jump(HOUR * 9);
+    bed.clock.jump(HOUR * 3);
     bed.annotate("mainstay.dev/retry", Some("look")).await?;
     wait_for(&bed, "Hibernated").await?;
 

@@ -1,7 +1,7 @@
 //! The operator dies before and after every call that changes something, one after the other, and the next one goes
 //! on: each time the morning is as the evening was. All places are tried: time costs nothing here.
 
-use crate::bed::{Bed, DEPLOYMENTS, PLANS, STATEFUL_SETS, target};
+use crate::bed::{Bed, DEPLOYMENTS, MINUTE, PLAN, PLANS, STATEFUL_SETS, target};
 use anyhow::{Context, Result, ensure};
 use kube::api::DeleteParams;
 use operator::hibernation::Executors;
@@ -54,7 +54,10 @@ async fn namespace() -> Result<Bed> {
         target("apps", json!({ "includedGroups": ["Deployment", "CronJob"] })),
         target("stores", json!({ "includedGroups": ["StatefulSet"] })),
     ]);
-    bed.plan(targets).await?;
+    // Two nights of half an hour.
+    let night = |start: &str, end: &str| json!({ "start": start, "end": end, "daysOfWeek": ["MON"] });
+    let schedule = json!({ "timezone": "UTC", "offHours": [night("12:10", "12:40"), night("13:10", "13:40")] });
+    bed.plan_with(PLAN, json!({ "schedule": schedule, "targets": targets })).await?;
     Ok(bed)
 }
 
@@ -87,10 +90,10 @@ async fn s23_s39_s53_an_operator_may_die_anywhere_in_a_night() -> Result<()> {
     for number in 1.. {
         let bed = namespace().await?;
         let place = die_at(&bed, number, async {
-            bed.at(9).await;
+            bed.later(MINUTE * 20).await;
             ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
             ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
-            bed.at(19).await;
+            bed.later(MINUTE * 30).await;
             ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
             ensure!(is_as_it_was(&bed).await?, "it is not as it was");
             Ok(())
@@ -117,20 +120,20 @@ async fn s53_an_operator_may_die_anywhere_in_a_forced_wake_up_and_a_deletion() -
     for number in 1.. {
         let bed = namespace().await?;
         let first = bed.operator();
-        bed.at(8).await;
+        bed.later(MINUTE * 15).await;
         first.kill().await;
         let place = die_at(&bed, number, async {
             bed.annotate("hibernator.ardikabs.com/suspend", Some("true")).await?;
-            bed.at(19).await;
+            bed.later(MINUTE * 30).await;
             ensure!(bed.phase().await? == "Suspended", "{}", bed.phase().await?);
             bed.annotate("hibernator.ardikabs.com/suspend", None).await?;
-            bed.at(20).await;
+            bed.later(MINUTE * 10).await;
             ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
             ensure!(is_as_it_was(&bed).await?, "it is not as it was");
             // And the next night the plan is deleted.
-            bed.at(33).await;
+            bed.later(MINUTE * 20).await;
             bed.api(PLANS).delete("my-plan", &DeleteParams::default()).await?;
-            bed.at(34).await;
+            bed.later(MINUTE * 10).await;
             ensure!(bed.api(PLANS).get_opt("my-plan").await?.is_none(), "it stays");
             ensure!(is_as_it_was(&bed).await?, "it was deleted, and something sleeps");
             Ok(())

@@ -69,14 +69,14 @@ async fn s50_the_seeds_story_of_data_loss_ends_with_the_original_state() -> Resu
     let operator = bed.operator_with(Tap::default(), executors(&locked)?);
 
     // 1. Plan successfully shuts down: RestoreData saved.
-    bed.at(8).await;
+    bed.at(2).await;
     ensure!(bed.phase().await? == "Hibernated");
     let saved = bed.restore_map().await?.data.unwrap_or_default();
     ensure!(saved["workloads_apps.json"].contains("\"replicas\":3"), "{saved:?}");
 
     // 2. Wake-up fails (credential error): resources still hibernated.
     locked.store(true, Ordering::Relaxed);
-    bed.at(18).await;
+    bed.at(4).await;
     ensure!(bed.phase().await? == "Error", "{}", bed.phase().await?);
     ensure!(bed.condition("Healthy").await? == (false, "Failed".to_owned()));
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
@@ -102,11 +102,11 @@ async fn s50_the_seeds_story_of_data_loss_ends_with_the_original_state() -> Resu
 
     // 6. to 8. The next shutdown finds what runs, captures it, and the morning brings it back.
     bed.scale("web", 5).await?;
-    bed.at(32).await;
+    bed.at(7).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
     let saved = bed.restore_map().await?.data.unwrap_or_default();
     ensure!(saved["workloads_apps.json"].contains("\"replicas\":5"), "{saved:?}");
-    bed.at(42).await;
+    bed.at(9).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 5);
     operator.kill().await;
     bed.end().await;
@@ -121,15 +121,15 @@ async fn s26_a_second_shutdown_of_what_sleeps_keeps_the_point() -> Result<()> {
     bed.plan(json!([target("apps", Value::Null)])).await?;
     let locked = Arc::new(AtomicBool::new(false));
     let operator = bed.operator_with(Tap::default(), executors(&locked)?);
-    bed.at(8).await;
+    bed.at(2).await;
     locked.store(true, Ordering::Relaxed);
     // The whole day passes without a wake-up, and the next night begins.
-    bed.at(32).await;
+    bed.at(7).await;
     let saved = bed.restore_map().await?.data.unwrap_or_default();
     ensure!(saved["workloads_apps.json"].contains("\"replicas\":3"), "{saved:?}");
     ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
     locked.store(false, Ordering::Relaxed);
-    bed.at(42).await;
+    bed.at(9).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
     operator.kill().await;

@@ -5,7 +5,7 @@ use crate::clock::rfc3339;
 use api::memgraph::Condition;
 use mainstay_core::hibernation::Phase;
 use mainstay_core::hibernation::reason::Why;
-use mainstay_core::hibernation::state::State;
+use mainstay_core::hibernation::state::{Stand, State};
 
 /// What is true, what is not, and why.
 struct Judged {
@@ -52,7 +52,7 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
         },
         judged("Asleep", phase == Some(Phase::Hibernated), &named, ""),
         healthy(phase, report),
-        because("RestorePointsIntact", false, find(is_lost), "Intact"),
+        intact(state, find(is_lost), before),
         because("Drifted", true, find(is_drift), "AsAsked"),
         judged("Suspended", phase == Some(Phase::Suspended), &named, ""),
     ];
@@ -83,6 +83,23 @@ fn healthy(phase: Option<Phase>, report: &Report<'_>) -> Judged {
         Some(why) => judged("Healthy", false, why.id(), why.to_string()),
         None if phase == Some(Phase::Error) => judged("Healthy", false, "Error", ""),
         None => judged("Healthy", true, "NothingFailed", ""),
+    }
+}
+
+/// A point that is lost is said once, and goes on being lost until it is back or given up.
+fn intact(state: Option<&State>, why: Option<&Why>, before: &[Condition]) -> Judged {
+    let kind = "RestorePointsIntact";
+    let open = state.and_then(|s| s.open.as_ref());
+    let mut targets = open.into_iter().flat_map(|cycle| cycle.targets.values());
+    let lost = targets.find(|progress| progress.stand == Stand::Lost);
+    match (why, lost) {
+        (Some(why), _) => judged(kind, false, why.id(), why.to_string()),
+        (None, Some(progress)) => {
+            let known = before.iter().find(|c| c.kind == kind && c.status == "False");
+            let reason = known.map_or("Lost", |c| c.reason.as_str());
+            judged(kind, false, reason, progress.message.clone().unwrap_or_default())
+        }
+        (None, None) => judged(kind, true, "Intact", ""),
     }
 }
 
