@@ -12,7 +12,10 @@ fn the_committed_definitions_are_those_that_are_built() {
         std::fs::write(&fresh, &built).unwrap();
         let found = std::fs::read_to_string(committed.join(&file)).unwrap_or_default();
         if found != built {
-            differ.push(format!("copy {} to charts/mainstay/files/{file}", fresh.display()));
+            differ.push(format!(
+                "copy {} to charts/mainstay/files/{file}",
+                fresh.display()
+            ));
         }
     }
     assert!(differ.is_empty(), "definitions changed:\n{}", differ.join("\n"));

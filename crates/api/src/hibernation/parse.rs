@@ -334,8 +334,14 @@ mod tests {
         let [web, db] = plan.intent.targets.as_slice() else {
             panic!("two targets")
         };
-        assert_eq!((web.parameters.clone(), web.drift), (json!({ "a": 1 }), Drift::Ignore));
-        assert_eq!((db.ready_within, db.drift), (Duration::from_mins(5), Drift::Enforce));
+        assert_eq!(
+            (web.parameters.clone(), web.drift),
+            (json!({ "a": 1 }), Drift::Ignore)
+        );
+        assert_eq!(
+            (db.ready_within, db.drift),
+            (Duration::from_mins(5), Drift::Enforce)
+        );
         // 2026-11-14 is a Saturday: the interval covers it.
         let noon = Time(1_794_654_000_000);
         assert_eq!(rfc3339(noon), "2026-11-14T11:00:00Z");
@@ -345,7 +351,9 @@ mod tests {
     #[test]
     fn what_the_schema_cannot_refuse_is_refused_here() {
         assert!(refused(|s| s["schedule"]["timezone"] = json!("Europe/Bielefeld")).contains("IANA"));
-        assert!(refused(|s| s["schedule"]["holidays"] = json!([{ "date": "2026-02-30" }])).contains("YYYY-MM-DD"));
+        assert!(
+            refused(|s| s["schedule"]["holidays"] = json!([{ "date": "2026-02-30" }])).contains("YYYY-MM-DD")
+        );
         assert!(refused(|s| s["targets"][0]["readyWithin"] = json!("1d")).contains("readyWithin"));
         let circle = json!({ "strategy": { "type": "DAG", "dependencies": [
             { "from": "web", "to": "db" }, { "from": "db", "to": "web" },
@@ -373,7 +381,8 @@ mod tests {
         };
         let noon = Time(1_794_823_200_000);
         assert_eq!(rfc3339(noon), "2026-11-16T10:00:00Z");
-        let extended = object(json!([{ "name": "web", "disabled": true }, { "name": "db", "parameters": { "x": 2 } }]));
+        let extended =
+            object(json!([{ "name": "web", "disabled": true }, { "name": "db", "parameters": { "x": 2 } }]));
         let plan = follow("p", &spec(|_| {}), &[extended], None).unwrap();
         assert_eq!(plan.schedule.at(noon).desired, Desired::Asleep);
         let intent = plan.intent_at(noon);

@@ -25,7 +25,11 @@ pub(crate) async fn command(arguments: Arguments) -> Result<()> {
 
 fn text(found: &DryRun) -> String {
     let DryRun { resources, failed } = found;
-    let mut rows = vec![["TARGET", "RESOURCE", "WOULD", "STATE OR REASON"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["TARGET", "RESOURCE", "WOULD", "STATE OR REASON"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for line in resources {
         let Line {
             target,

@@ -34,7 +34,8 @@ fn declared(documents: Vec<Value>) -> Result<Declared> {
                 plans.push(serde_json::from_value(document).context("a HibernatePlan cannot be read")?);
             }
             Some("ScheduleException") => {
-                exceptions.push(serde_json::from_value(document).context("a ScheduleException cannot be read")?);
+                exceptions
+                    .push(serde_json::from_value(document).context("a ScheduleException cannot be read")?);
             }
             _ => {}
         }
@@ -43,7 +44,11 @@ fn declared(documents: Vec<Value>) -> Result<Declared> {
         bail!("there is no HibernatePlan in these files");
     };
     if let Some(other) = plans.pop() {
-        bail!("there are two plans, `{}` and `{}`: one at a time", other.name_any(), plan.name_any());
+        bail!(
+            "there are two plans, `{}` and `{}`: one at a time",
+            other.name_any(),
+            plan.name_any()
+        );
     }
     exceptions.retain(|e| e.spec.plan_ref.name == plan.name_any());
     Ok(Declared { plan, exceptions })
@@ -58,7 +63,10 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hibernation");
         let file = |name: &str| folder.join(name);
         let read = read(&[file("staging.yaml"), file("release-night.yaml")]).unwrap();
-        assert_eq!((read.plan.name_any().as_str(), read.exceptions.len()), ("staging", 1));
+        assert_eq!(
+            (read.plan.name_any().as_str(), read.exceptions.len()),
+            ("staging", 1)
+        );
         let two = super::read(&[file("staging.yaml"), file("try-it.yaml")]).unwrap_err();
         assert!(two.to_string().contains("two plans"), "{two}");
         let none = super::read(&[file("release-night.yaml")]).unwrap_err();

@@ -80,7 +80,12 @@ impl Where {
 
     async fn plan(&self, client: &Client, name: &str) -> Result<HibernatePlan> {
         let found = self.plans(client).get(name).await;
-        found.with_context(|| format!("the HibernatePlan `{name}` in `{}` cannot be read", self.namespace))
+        found.with_context(|| {
+            format!(
+                "the HibernatePlan `{name}` in `{}` cannot be read",
+                self.namespace
+            )
+        })
     }
 }
 
@@ -90,7 +95,9 @@ pub(crate) fn command(command: Hibernate) -> ExitCode {
         Hibernate::DryRun(arguments) => crate::run_to_end("hibernate dry-run", dry_run::command(arguments)),
         Hibernate::Wake(arguments) => crate::run_to_end("hibernate wake", wishes::wake(arguments)),
         Hibernate::Sleep(arguments) => crate::run_to_end("hibernate sleep", wishes::sleep(arguments)),
-        Hibernate::AwakeFor(arguments) => crate::run_to_end("hibernate awake-for", wishes::awake_for(arguments)),
+        Hibernate::AwakeFor(arguments) => {
+            crate::run_to_end("hibernate awake-for", wishes::awake_for(arguments))
+        }
         Hibernate::Suspend(arguments) => crate::run_to_end("hibernate suspend", wishes::suspend(arguments)),
         Hibernate::Resume(arguments) => crate::run_to_end("hibernate resume", wishes::resume(arguments)),
         Hibernate::Retry(arguments) => crate::run_to_end("hibernate retry", wishes::retry(arguments)),
@@ -100,7 +107,11 @@ pub(crate) fn command(command: Hibernate) -> ExitCode {
 }
 
 /// As it is asked for: as text for people, or as data for programs.
-fn written<T: Serialize>(data: &T, output: Option<Output>, text: impl FnOnce(&T) -> String) -> Result<String> {
+fn written<T: Serialize>(
+    data: &T,
+    output: Option<Output>,
+    text: impl FnOnce(&T) -> String,
+) -> Result<String> {
     Ok(match output {
         None => text(data),
         Some(Output::Json) => serde_json::to_string_pretty(data)? + "\n",
@@ -117,7 +128,10 @@ fn table(rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
         let text = cells.collect::<Vec<_>>().join("  ");
         format!("{}\n", text.trim_end())
     };

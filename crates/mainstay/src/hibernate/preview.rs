@@ -126,7 +126,11 @@ fn stretch(entry: &Entry) -> Stretch {
     } = entry;
     let changes = clocks_change.iter().map(|change| {
         let way = if change.by_minutes > 0 { "forward" } else { "back" };
-        format!("the clocks are put {way} by {} minutes: {}", change.by_minutes.abs(), change.local)
+        format!(
+            "the clocks are put {way} by {} minutes: {}",
+            change.by_minutes.abs(),
+            change.local
+        )
     });
     Stretch {
         desired: interval.desired,
@@ -151,7 +155,11 @@ fn text(shown: &Shown) -> String {
         intervals,
         notes,
     } = shown;
-    let mut rows = vec![["", "FROM", "TO", "LENGTH", "BECAUSE"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["", "FROM", "TO", "LENGTH", "BECAUSE"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for one in intervals {
         let word = match one.desired {
             Desired::Asleep => "asleep",
@@ -193,7 +201,11 @@ mod tests {
         let Declared { plan, exceptions } = files::read(&files).unwrap();
         let plan = follow(&plan.name_any(), &plan.spec, &exceptions, None).unwrap();
         let from: jiff::Timestamp = from.parse().unwrap();
-        text(&shown(&plan, Time(u64::try_from(from.as_millisecond()).unwrap()), days))
+        text(&shown(
+            &plan,
+            Time(u64::try_from(from.as_millisecond()).unwrap()),
+            days,
+        ))
     }
 
     #[test]

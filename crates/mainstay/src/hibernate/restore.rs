@@ -105,7 +105,9 @@ async fn read(client: &Client, place: &Where, name: &str) -> Result<Store> {
         before: Vec::new(),
         settings: Arc::new(Settings::default()),
     };
-    let maps = Maps::read(&place).await.context("the ConfigMaps cannot be read")?;
+    let maps = Maps::read(&place)
+        .await
+        .context("the ConfigMaps cannot be read")?;
     Ok(maps.store())
 }
 
@@ -133,7 +135,8 @@ fn lines(store: &Store) -> Vec<Line> {
             Ok(None) => (None, Some("it is gone".to_owned())),
             Ok(Some(point)) => {
                 let missing: Vec<String> = point.missing.iter().map(ToString::to_string).collect();
-                let problem = (!missing.is_empty()).then(|| format!("ConfigMap {} is missing", missing.join(", ")));
+                let problem =
+                    (!missing.is_empty()).then(|| format!("ConfigMap {} is missing", missing.join(", ")));
                 (Some(point), problem)
             }
         };
@@ -156,7 +159,16 @@ fn listed(lines: &[Line]) -> String {
     if lines.is_empty() {
         return "there are no restore points\n".to_owned();
     }
-    let head = ["TARGET", "EXECUTOR", "CYCLE", "CAPTURED", "RESOURCES", "RAN", "STILL ASLEEP", "PROBLEM"];
+    let head = [
+        "TARGET",
+        "EXECUTOR",
+        "CYCLE",
+        "CAPTURED",
+        "RESOURCES",
+        "RAN",
+        "STILL ASLEEP",
+        "PROBLEM",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for line in lines {
         let Line {
@@ -214,10 +226,19 @@ async fn show(arguments: TargetArguments) -> Result<()> {
         })
         .collect();
     let text = |all: &Vec<Recorded>| {
-        let mut rows = vec![["RESOURCE", "RAN", "BROUGHT BACK", "STATE"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["RESOURCE", "RAN", "BROUGHT BACK", "STATE"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         rows.extend(all.iter().map(|r| {
             let word = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-            vec![r.resource.clone(), word(r.ran), word(r.consumed), r.state.to_string()]
+            vec![
+                r.resource.clone(),
+                word(r.ran),
+                word(r.consumed),
+                r.state.to_string(),
+            ]
         }));
         table(&rows)
     };
@@ -252,7 +273,10 @@ fn exported(store: &Store, plan: &PlanName) -> Value {
 /// The ConfigMaps of a file, as a store. Each must be one of this plan, and every point in them usable.
 fn imported(text: &str, plan: &PlanName) -> Result<Store> {
     let list: Value = serde_saphyr::from_str(text).context("it is no YAML")?;
-    let items = list.get("items").and_then(Value::as_array).context("it is no list of ConfigMaps")?;
+    let items = list
+        .get("items")
+        .and_then(Value::as_array)
+        .context("it is no list of ConfigMaps")?;
     let mut shards = Vec::new();
     for item in items {
         let map: ConfigMap = serde_json::from_value(item.clone()).context("it is no ConfigMap")?;
@@ -268,7 +292,11 @@ fn imported(text: &str, plan: &PlanName) -> Result<Store> {
     }
     let store = Store::new(plan.clone(), shards);
     if let Some(bad) = lines(&store).into_iter().find(|l| l.problem.is_some()) {
-        bail!("the restore point of `{}`: {}", bad.target, bad.problem.unwrap_or_default());
+        bail!(
+            "the restore point of `{}`: {}",
+            bad.target,
+            bad.problem.unwrap_or_default()
+        );
     }
     Ok(store)
 }
@@ -294,7 +322,8 @@ async fn import(arguments: ImportArguments) -> Result<()> {
         place,
     } = arguments;
     let plan = plan_name(&name)?;
-    let text = std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let text =
+        std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
     let new = imported(&text, &plan)?;
     let client = place.client().await?;
     let now = read(&client, &place, &name).await?;
@@ -344,8 +373,13 @@ async fn discard(arguments: TargetArguments) -> Result<()> {
     }
     wishes.push_str(&format!("{target}={cycle}"));
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { DISCARD: wishes } } }));
-    place.plans(&client).patch(&name, &PatchParams::default(), &patch).await?;
-    println!("{name}: the restore point of `{target}` in cycle {cycle} is given up: what it names stays as it is");
+    place
+        .plans(&client)
+        .patch(&name, &PatchParams::default(), &patch)
+        .await?;
+    println!(
+        "{name}: the restore point of `{target}` in cycle {cycle} is given up: what it names stays as it is"
+    );
     Ok(())
 }
 
@@ -368,13 +402,15 @@ mod tests {
         let executor = ExecutorName::parse("workloads").unwrap();
         let empty = Point::empty(executor, TargetName::parse("apps").unwrap());
         let (point, _) = empty.save_or_preserve(CycleId(7), "2026-11-16T20:00:00Z", &seen);
-        Store::new(plan_name("staging").unwrap(), Vec::new()).put(point).unwrap()
+        Store::new(plan_name("staging").unwrap(), Vec::new())
+            .put(point)
+            .unwrap()
     }
 
     #[test]
     fn points_are_listed_with_what_is_wrong_with_them() {
         let good = store(3);
-        let spoilt = store(3).shards().cloned().map(|mut shard| {
+        let spoilt = good.shards().cloned().map(|mut shard| {
             let text = shard.data["workloads_apps.json"].replace("\"replicas\":3", "\"replicas\":9");
             shard.data.insert("workloads_db.json".to_owned(), text);
             shard

@@ -75,19 +75,29 @@ pub(crate) async fn command(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-#[allow(clippy::cast_precision_loss, reason = "seconds of a few days, shown with two decimals")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "seconds of a few days, shown with two decimals"
+)]
 fn hours(seconds: u64) -> f64 {
     seconds as f64 / 3600.0
 }
 
 fn savings(status: &HibernatePlanStatus, prices: &Prices) -> Savings {
-    let lines: Vec<Line> = status.history.iter().flat_map(|cycle| of_cycle(cycle, prices)).collect();
+    let lines: Vec<Line> = status
+        .history
+        .iter()
+        .flat_map(|cycle| of_cycle(cycle, prices))
+        .collect();
     let saved = lines.iter().map(|line| line.saved).sum();
     Savings { lines, saved }
 }
 
 fn of_cycle<'a>(cycle: &'a CycleStatus, prices: &'a Prices) -> impl Iterator<Item = Line> + 'a {
-    let at = |text: &str| text.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second);
+    let at = |text: &str| {
+        text.parse::<jiff::Timestamp>()
+            .map_or(0, jiff::Timestamp::as_second)
+    };
     let long = u64::try_from(at(&cycle.ended) - at(&cycle.began)).unwrap_or_default();
     cycle.targets.iter().map(move |slept| {
         let SleptStatus {
@@ -129,7 +139,11 @@ fn text(savings: &Savings) -> String {
     format!(
         "{}saved {saved:.2} in the last {} cycles\n",
         table(&rows),
-        lines.iter().map(|l| l.cycle).collect::<std::collections::BTreeSet<_>>().len()
+        lines
+            .iter()
+            .map(|l| l.cycle)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len()
     )
 }
 
@@ -174,6 +188,9 @@ mod tests {
         };
         about(savings(&status(0), &table).saved, 60.0);
         insta::assert_snapshot!(text(&savings(&status(7200), &flat)));
-        assert_eq!(text(&savings(&HibernatePlanStatus::default(), &flat)), "no cycle is over yet\n");
+        assert_eq!(
+            text(&savings(&HibernatePlanStatus::default(), &flat)),
+            "no cycle is over yet\n"
+        );
     }
 }

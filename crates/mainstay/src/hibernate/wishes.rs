@@ -91,9 +91,13 @@ fn until_it_agrees(schedule: &Schedule, asleep: bool, now: Time) -> Result<Time>
     let wanted = if asleep { Desired::Asleep } else { Desired::Awake };
     if slot.desired == wanted {
         let word = if asleep { "asleep" } else { "awake" };
-        bail!("the schedule wants it {word} now: {}; nothing is to be asked for", slot.why);
+        bail!(
+            "the schedule wants it {word} now: {}; nothing is to be asked for",
+            slot.why
+        );
     }
-    slot.until.context("the schedule never agrees: say until when with --until")
+    slot.until
+        .context("the schedule never agrees: say until when with --until")
 }
 
 pub(crate) async fn wake(arguments: UntilArguments) -> Result<()> {
@@ -113,7 +117,11 @@ async fn until(arguments: UntilArguments, asleep: bool) -> Result<()> {
         Some(at) => millis(at)?,
         None => until_it_agrees(&schedule(&object)?, asleep, now)?,
     };
-    let (word, phase) = if asleep { ("asleep", "Hibernated") } else { ("awake", "Active") };
+    let (word, phase) = if asleep {
+        ("asleep", "Hibernated")
+    } else {
+        ("awake", "Active")
+    };
     let asked = format!("{word} until {}, then the schedule decides", rfc3339(end));
     let value = override_text(asleep, now, end, &note);
     ask(&client, &plan, asked, annotation(OVERRIDE, Some(&value)), phase).await
@@ -125,7 +133,14 @@ pub(crate) async fn awake_for(arguments: ForArguments) -> Result<()> {
     let now = wall();
     let value = override_text(false, now, now + long, &note);
     let asked = format!("awake until {}, then the schedule decides", rfc3339(now + long));
-    ask(&client, &plan, asked, annotation(OVERRIDE, Some(&value)), "Active").await
+    ask(
+        &client,
+        &plan,
+        asked,
+        annotation(OVERRIDE, Some(&value)),
+        "Active",
+    )
+    .await
 }
 
 pub(crate) async fn suspend(arguments: SuspendArguments) -> Result<()> {
@@ -185,10 +200,18 @@ fn annotation(name: &str, value: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": { name: value } } })
 }
 
-async fn ask(client: &Client, plan: &PlanArguments, asked: String, changed: Value, phase: &str) -> Result<()> {
+async fn ask(
+    client: &Client,
+    plan: &PlanArguments,
+    asked: String,
+    changed: Value,
+    phase: &str,
+) -> Result<()> {
     let PlanArguments { name, wait, place } = plan;
     let api = place.plans(client);
-    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(&changed)).await;
+    let patched = api
+        .patch(name, &PatchParams::default(), &Patch::Merge(&changed))
+        .await;
     patched.with_context(|| format!("the HibernatePlan `{name}` cannot be changed"))?;
     let told = Told {
         plan: name.clone(),
@@ -235,7 +258,11 @@ fn progress(status: &HibernatePlanStatus) -> String {
     if status.targets.is_empty() {
         return format!("{phase}: {}", status.message);
     }
-    format!("{phase}, {done} of {} targets: {}", status.targets.len(), status.message)
+    format!(
+        "{phase}, {done} of {} targets: {}",
+        status.targets.len(),
+        status.message
+    )
 }
 
 #[cfg(test)]
@@ -259,8 +286,14 @@ mod tests {
         let schedule = schedule(&plan()).unwrap();
         // 2026-11-16, a Monday, 12:00 and 23:00 UTC.
         let (noon, night) = (Time(1_794_830_400_000), Time(1_794_870_000_000));
-        assert_eq!(rfc3339(until_it_agrees(&schedule, false, night).unwrap()), "2026-11-17T06:00:00Z");
-        assert_eq!(rfc3339(until_it_agrees(&schedule, true, noon).unwrap()), "2026-11-16T20:00:00Z");
+        assert_eq!(
+            rfc3339(until_it_agrees(&schedule, false, night).unwrap()),
+            "2026-11-17T06:00:00Z"
+        );
+        assert_eq!(
+            rfc3339(until_it_agrees(&schedule, true, noon).unwrap()),
+            "2026-11-16T20:00:00Z"
+        );
         let useless = until_it_agrees(&schedule, false, noon).unwrap_err().to_string();
         assert!(useless.contains("nothing is to be asked for"), "{useless}");
         assert!(duration("3h").is_ok() && duration("soon").is_err() && duration("0s").is_err());

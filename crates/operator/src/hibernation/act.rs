@@ -124,10 +124,7 @@ impl Actor<'_> {
         let tap = self.place.settings.tap.clone();
         let done = match step {
             Step::AddFinalizer => tap.around("add the finalizer", self.finalizers(true)).await,
-            Step::RemoveFinalizer => {
-                tap.around("remove the finalizer", self.finalizers(false))
-                    .await
-            }
+            Step::RemoveFinalizer => tap.around("remove the finalizer", self.finalizers(false)).await,
             Step::SetSuspendedAt(phase) => {
                 let value = phase.map(|phase| phase.to_string());
                 let body = json!({ "annotations": { SUSPENDED_AT_PHASE: value } });

@@ -329,7 +329,12 @@ fn recorded(store: &Store) -> BTreeMap<TargetName, u64> {
     let count = |point: &Point| point.entries.values().filter(|e| e.live).count();
     let points = store.points();
     points
-        .map(|point| (point.target.clone(), u64::try_from(count(&point)).unwrap_or(u64::MAX)))
+        .map(|point| {
+            (
+                point.target.clone(),
+                u64::try_from(count(&point)).unwrap_or(u64::MAX),
+            )
+        })
         .collect()
 }
 

@@ -76,7 +76,10 @@ async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
             look.insert(id.clone(), gone(state));
         }
     }
-    match missing.iter().find(|name| !ask.recorded.keys().any(|id| id.as_str() == name.as_str())) {
+    match missing
+        .iter()
+        .find(|name| !ask.recorded.keys().any(|id| id.as_str() == name.as_str()))
+    {
         Some(name) => Err(permanent(format!("there is no MemgraphCluster `{name}`"))),
         None => Ok(look),
     }
@@ -100,15 +103,29 @@ fn hibernated(object: &DynamicObject) -> bool {
 fn seen(place: &Place, object: &DynamicObject, selected: bool) -> Resource {
     let down = hibernated(object);
     let condition = |kind: &str| {
-        let all = object.data.pointer("/status/conditions").and_then(Value::as_array);
-        let mut mine = all.into_iter().flatten().filter(|c| c.get("type") == Some(&json!(kind)));
+        let all = object
+            .data
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        let mut mine = all
+            .into_iter()
+            .flatten()
+            .filter(|c| c.get("type") == Some(&json!(kind)));
         mine.any(|c| c.get("status") == Some(&json!("True")))
     };
-    let observed = object.data.pointer("/status/observedGeneration").and_then(Value::as_i64);
+    let observed = object
+        .data
+        .pointer("/status/observedGeneration")
+        .and_then(Value::as_i64);
     let current = observed >= object.metadata.generation;
     Resource {
         power: if down { Power::Down } else { Power::Up },
-        settled: current && if down { condition("Hibernated") } else { condition("Ready") && !condition("Hibernated") },
+        settled: current
+            && if down {
+                condition("Hibernated")
+            } else {
+                condition("Ready") && !condition("Hibernated")
+            },
         state: json!({ "hibernated": down }),
         version: Some(version(object, "")),
         selected,
@@ -127,7 +144,11 @@ fn claimed(place: &Place, name: &str) -> Option<Skip> {
 
 async fn set(place: &Place, aim: &Aim, down: bool) -> Result<(), Refusal> {
     let object = aimed(place, aim, &kind(), aim.resource.as_str(), |_| String::new()).await?;
-    let marks = if down { asleep(place, aim, None) } else { woken(place, aim) };
+    let marks = if down {
+        asleep(place, aim, None)
+    } else {
+        woken(place, aim)
+    };
     let spec = json!({ "hibernated": down });
     patch(place, &kind(), &object, marks, Some(("spec", spec))).await?;
     Ok(())

@@ -91,9 +91,7 @@ pub(super) async fn read(place: &Place, object: &Object) -> Result<Read, Observe
 pub(super) fn followed(object: &Object, read: &Read) -> Result<HibernatePlan, BadPlan> {
     match &read.followed {
         Ok(plan) => Ok(plan.clone()),
-        Err(_) if object.metadata.deletion_timestamp.is_some() => {
-            last_will(&object.name_any(), &object.spec)
-        }
+        Err(_) if object.metadata.deletion_timestamp.is_some() => last_will(&object.name_any(), &object.spec),
         Err(bad) => Err(bad.clone()),
     }
 }
@@ -157,10 +155,12 @@ pub(super) async fn look(
     plan: &HibernatePlan,
     stored: &Stored,
 ) -> BTreeMap<TargetName, Result<Look, Refusal>> {
-    let looks = targets(plan, stored).into_iter().map(|(name, target)| async move {
-        let seen = look_at(place, stored, &target).await;
-        (name, seen)
-    });
+    let looks = targets(plan, stored)
+        .into_iter()
+        .map(|(name, target)| async move {
+            let seen = look_at(place, stored, &target).await;
+            (name, seen)
+        });
     join_all(looks).await.into_iter().collect()
 }
 

@@ -150,7 +150,12 @@ impl Bed {
         self.create_with(path, json!({ "name": name }), spec).await
     }
 
-    pub(crate) async fn create_with(&self, path: &str, metadata: Value, spec: Value) -> Result<DynamicObject> {
+    pub(crate) async fn create_with(
+        &self,
+        path: &str,
+        metadata: Value,
+        spec: Value,
+    ) -> Result<DynamicObject> {
         let kind = kind(path);
         let object = json!({
             "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec,
@@ -173,7 +178,8 @@ impl Bed {
     }
 
     pub(crate) async fn cron_job(&self, name: &str, suspend: bool) -> Result<()> {
-        let pod = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i:1" }] } });
+        let pod =
+            json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i:1" }] } });
         let spec = json!({
             "schedule": "*/5 * * * *", "suspend": suspend, "jobTemplate": { "spec": { "template": pod } },
         });
@@ -302,7 +308,9 @@ async fn obey(kubernetes: Kubernetes) {
                 let known = object.data.get("status").cloned().unwrap_or_default();
                 let same = |field: &str| known.get(field) == status.get(field);
                 if object.annotations().contains_key("stuck")
-                    || ["observedGeneration", "replicas", "readyReplicas"].into_iter().all(same)
+                    || ["observedGeneration", "replicas", "readyReplicas"]
+                        .into_iter()
+                        .all(same)
                 {
                     continue;
                 }

@@ -32,7 +32,10 @@ async fn s25_nothing_is_stopped_while_the_api_refuses_the_point() -> Result<()> 
     let refuse = On::path("/configmaps").method(Method::Post);
     let fault = bed.kubernetes.faults().inject(Fault::ServerError, refuse);
     bed.at(2).await;
-    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3, "stopped without a point");
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "web").await? == 3,
+        "stopped without a point"
+    );
     let (healthy, reason) = bed.condition("Healthy").await?;
     ensure!((healthy, reason.as_str()) == (false, "TurnFailed"));
     let message = bed.hplan().await?.status.unwrap_or_default().message;
@@ -52,7 +55,9 @@ async fn s36_a_mark_that_is_refused_is_tried_until_it_is_durable() -> Result<()>
     let bed = bed_with("Ignore").await?;
     let operator = bed.operator();
     bed.at(2).await;
-    let refuse = On::path("/configmaps/hibernator-restore-").method(Method::Put).times(5);
+    let refuse = On::path("/configmaps/hibernator-restore-")
+        .method(Method::Put)
+        .times(5);
     bed.kubernetes.faults().inject(Fault::ServerError, refuse);
     bed.at(4).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
@@ -60,7 +65,10 @@ async fn s36_a_mark_that_is_refused_is_tried_until_it_is_durable() -> Result<()>
     ensure!(hits == 5, "{hits} were refused");
     let map = bed.restore_map().await?;
     ensure!(map.data.unwrap_or_default()["workloads_web.json"].contains("\"consumed\":true"));
-    ensure!(map.metadata.annotations.unwrap_or_default().is_empty(), "it is unlocked");
+    ensure!(
+        map.metadata.annotations.unwrap_or_default().is_empty(),
+        "it is unlocked"
+    );
     operator.kill().await;
     bed.end().await;
     Ok(())
@@ -87,7 +95,10 @@ async fn s42_a_point_that_was_edited_is_not_used_and_not_overwritten_and_the_oth
     ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2, "the others wake");
     ensure!(bed.condition("RestorePointsIntact").await? == (false, "RestorePointCorrupt".to_owned()));
     let kept = bed.restore_map().await?.data.unwrap_or_default();
-    ensure!(kept["workloads_web.json"].contains("300"), "it is not overwritten");
+    ensure!(
+        kept["workloads_web.json"].contains("300"),
+        "it is not overwritten"
+    );
     // The edit is undone, and it goes on by itself.
     change_point(&bed, "\"replicas\":300", "\"replicas\":3").await?;
     bed.later(HOUR).await;
@@ -112,7 +123,10 @@ async fn s43_a_point_that_is_gone_is_named_and_can_be_given_up() -> Result<()> {
     ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
     ensure!(bed.condition("RestorePointsIntact").await? == (false, "NoRestorePoint".to_owned()));
     let message = bed.hplan().await?.status.unwrap_or_default().message;
-    ensure!(message.contains("cannot wake up: no restore point found"), "{message}");
+    ensure!(
+        message.contains("cannot wake up: no restore point found"),
+        "{message}"
+    );
     bed.annotate("mainstay.dev/discard", Some("web=1")).await?;
     bed.later(MINUTE).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
@@ -155,7 +169,9 @@ async fn s45_what_was_deleted_at_night_is_passed_over() -> Result<()> {
     let bed = bed_with("Ignore").await?;
     let operator = bed.operator();
     bed.at(2).await;
-    bed.api(DEPLOYMENTS).delete("web", &DeleteParams::default()).await?;
+    bed.api(DEPLOYMENTS)
+        .delete("web", &DeleteParams::default())
+        .await?;
     bed.at(4).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
     ensure!(bed.events().await?.iter().any(|e| e == "Vanished"));
@@ -173,8 +189,12 @@ async fn s47_what_is_not_selected_any_more_is_woken_all_the_same() -> Result<()>
     bed.plan(json!([target("apps", by_label)])).await?;
     let operator = bed.operator();
     bed.at(2).await;
-    bed.patch(DEPLOYMENTS, "web", json!({ "metadata": { "labels": { "app": "other" } } }))
-        .await?;
+    bed.patch(
+        DEPLOYMENTS,
+        "web",
+        json!({ "metadata": { "labels": { "app": "other" } } }),
+    )
+    .await?;
     bed.at(4).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
     ensure!(bed.phase().await? == "Active");
@@ -195,9 +215,16 @@ async fn s64_a_gate_that_does_not_open_is_a_failure() -> Result<()> {
     bed.later(MINUTE * 8).await;
     ensure!(bed.events().await?.iter().any(|e| e == "GateTimedOut"));
     let status = bed.hplan().await?.status.unwrap_or_default();
-    ensure!(status.targets.iter().any(|t| t.name == "web" && t.attempts == 1), "{status:?}");
-    bed.patch(DEPLOYMENTS, "web", json!({ "metadata": { "annotations": { "stuck": null } } }))
-        .await?;
+    ensure!(
+        status.targets.iter().any(|t| t.name == "web" && t.attempts == 1),
+        "{status:?}"
+    );
+    bed.patch(
+        DEPLOYMENTS,
+        "web",
+        json!({ "metadata": { "annotations": { "stuck": null } } }),
+    )
+    .await?;
     bed.later(HOUR).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
     operator.kill().await;
@@ -217,8 +244,12 @@ async fn s82_what_is_protected_or_belongs_to_somebody_is_never_touched() -> Resu
     let itself = json!({ "metadata": { "labels": { "app.kubernetes.io/name": "mainstay-operator" } } });
     bed.patch(DEPLOYMENTS, "mainstay-operator", itself).await?;
     let owner = json!({ "apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "1", "controller": true });
-    bed.patch(DEPLOYMENTS, "owned", json!({ "metadata": { "ownerReferences": [owner] } }))
-        .await?;
+    bed.patch(
+        DEPLOYMENTS,
+        "owned",
+        json!({ "metadata": { "ownerReferences": [owner] } }),
+    )
+    .await?;
     bed.plan(json!([target("apps", Value::Null)])).await?;
     let operator = bed.operator();
     bed.at(2).await;

@@ -61,7 +61,11 @@ async fn shell(bed: &Bed) -> Result<Shell> {
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("config"), listening.kubeconfig())?;
     let tools = tokio::task::spawn_blocking(kubectl).await??;
-    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
+    let path = format!(
+        "{}:{}",
+        tools.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
     Ok(Shell { folder, path })
 }
 
@@ -94,8 +98,13 @@ async fn the_debug_commands_of_the_seed_work_as_written_and_the_examples_apply()
     wait_for(&bed, "Hibernated").await?;
 
     // View restore data for a plan
-    let yaml = shell.run("kubectl get cm hibernator-restore-my-plan -o yaml").await?;
-    ensure!(yaml.contains("workloads_cluster-1.json:") && yaml.contains("kind: ConfigMap"), "{yaml}");
+    let yaml = shell
+        .run("kubectl get cm hibernator-restore-my-plan -o yaml")
+        .await?;
+    ensure!(
+        yaml.contains("workloads_cluster-1.json:") && yaml.contains("kind: ConfigMap"),
+        "{yaml}"
+    );
     // Check lock status (annotations)
     let lock = shell
         .run("kubectl get cm hibernator-restore-my-plan -o jsonpath='{.metadata.annotations}'")

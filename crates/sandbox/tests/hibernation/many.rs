@@ -35,20 +35,31 @@ async fn a_thousand_plans_are_quiet_when_nothing_happens_and_on_time_when_it_doe
     bed.at(0).await;
     let before = bed.writes();
     bed.later(HOUR).await;
-    ensure!(bed.writes() == before, "{} writes in a quiet hour", bed.writes() - before);
+    ensure!(
+        bed.writes() == before,
+        "{} writes in a quiet hour",
+        bed.writes() - before
+    );
     bed.at(2).await;
     let all: Api<DynamicObject> = Api::all_with(bed.client.clone(), &kind(PLANS));
     let mut late: Vec<u64> = Vec::new();
     for plan in all.list(&ListParams::default()).await?.items {
         let phase = plan.data.pointer("/status/phase").cloned();
         ensure!(phase == Some(json!("Hibernated")), "{phase:?}: {}", plan.data);
-        let began = plan.data.pointer("/status/state/open/began").and_then(Value::as_u64);
+        let began = plan
+            .data
+            .pointer("/status/state/open/began")
+            .and_then(Value::as_u64);
         let began = began.context("it did not begin")?;
         late.push(began.saturating_sub((NOON + HOUR * 2).0));
     }
     late.sort_unstable();
     let p99 = late.get(late.len() * 99 / 100).copied().context("nobody")?;
-    eprintln!("{} plans began to sleep, p99 {p99} ms late, the last {:?} ms", late.len(), late.last());
+    eprintln!(
+        "{} plans began to sleep, p99 {p99} ms late, the last {:?} ms",
+        late.len(),
+        late.last()
+    );
     ensure!(late.len() as u64 == PLAN_COUNT && p99 < 1000, "p99 is {p99} ms");
     operator.kill().await;
     bed.end().await;

@@ -61,7 +61,10 @@ async fn a_namespace_goes_to_sleep_and_wakes_as_it_was_and_the_next_night_takes_
     ensure!(status.history.len() == 2 && status.cycle == Some(2), "{status:?}");
     let events = bed.events().await?;
     for reason in ["FallAsleep", "Captured", "Hibernated", "WakeUp", "AllRestored"] {
-        ensure!(events.iter().any(|e| e == reason), "no Event {reason}: {events:?}");
+        ensure!(
+            events.iter().any(|e| e == reason),
+            "no Event {reason}: {events:?}"
+        );
     }
     operator.kill().await;
     bed.end().await;
@@ -78,13 +81,21 @@ async fn s66_stages_go_down_in_order_and_come_up_in_the_reverse_order() -> Resul
         Ok(object.resource_version().unwrap_or_default().parse()?)
     };
     // The first target does not get down: the second is not begun.
-    bed.patch(DEPLOYMENTS, "web", json!({ "metadata": { "annotations": { "stuck": "yes" } } }))
-        .await?;
+    bed.patch(
+        DEPLOYMENTS,
+        "web",
+        json!({ "metadata": { "annotations": { "stuck": "yes" } } }),
+    )
+    .await?;
     bed.at(2).await;
     ensure!(bed.phase().await? == "Hibernating");
     ensure!(bed.replicas(STATEFUL_SETS, "db").await? == 2);
-    bed.patch(DEPLOYMENTS, "web", json!({ "metadata": { "annotations": { "stuck": null } } }))
-        .await?;
+    bed.patch(
+        DEPLOYMENTS,
+        "web",
+        json!({ "metadata": { "annotations": { "stuck": null } } }),
+    )
+    .await?;
     bed.later(MINUTE).await;
     ensure!(bed.phase().await? == "Hibernated");
     bed.at(4).await;
@@ -92,7 +103,10 @@ async fn s66_stages_go_down_in_order_and_come_up_in_the_reverse_order() -> Resul
         bed.get(DEPLOYMENTS, "web").await?,
         bed.get(STATEFUL_SETS, "db").await?,
     );
-    ensure!(version(&db)? < version(&web)?, "the last to go down is the first to come up");
+    ensure!(
+        version(&db)? < version(&web)?,
+        "the last to go down is the first to come up"
+    );
     operator.kill().await;
     bed.end().await;
     Ok(())
@@ -115,7 +129,11 @@ async fn nothing_is_written_in_a_quiet_hour() -> Result<()> {
     operator.kill().await;
     let next = bed.operator();
     bed.later(MINUTE * 50).await;
-    ensure!(bed.writes() == before, "restarted: {} writes", bed.writes() - before);
+    ensure!(
+        bed.writes() == before,
+        "restarted: {} writes",
+        bed.writes() - before
+    );
     next.kill().await;
     bed.end().await;
     Ok(())
@@ -167,17 +185,26 @@ async fn s10_a_plan_that_makes_no_sense_touches_nothing_and_says_why() -> Result
     bed.at(3).await;
     ensure!(bed.condition("Followed").await? == (false, "ScheduleInvalid".to_owned()));
     let message = bed.hplan().await?.status.unwrap_or_default().message;
-    ensure!(message.contains("Europe/Bielefeld") && message.contains("nothing is touched"), "{message}");
+    ensure!(
+        message.contains("Europe/Bielefeld") && message.contains("nothing is touched"),
+        "{message}"
+    );
     ensure!(shown(&bed).await? == (3, 0, 2, false, true));
     // Repaired, it goes on at once; and spoiled while asleep it can still be deleted.
-    bed.patch(PLANS, "my-plan", json!({ "spec": { "schedule": { "timezone": "UTC" } } }))
-        .await?;
+    bed.patch(
+        PLANS,
+        "my-plan",
+        json!({ "spec": { "schedule": { "timezone": "UTC" } } }),
+    )
+    .await?;
     bed.until("Hibernated").await?;
     let zone = json!({ "spec": { "schedule": { "timezone": "Europe/Bielefeld" } } });
     bed.patch(PLANS, "my-plan", zone).await?;
     bed.later(MINUTE).await;
     ensure!(shown(&bed).await? == (0, 0, 0, true, true));
-    bed.api(PLANS).delete("my-plan", &kube::api::DeleteParams::default()).await?;
+    bed.api(PLANS)
+        .delete("my-plan", &kube::api::DeleteParams::default())
+        .await?;
     bed.later(MINUTE * 2).await;
     ensure!(bed.api(PLANS).get_opt("my-plan").await?.is_none(), "it stays");
     ensure!(shown(&bed).await? == (3, 0, 2, false, true));
@@ -197,7 +224,11 @@ async fn s11_a_long_sleep_is_pointed_out() -> Result<()> {
     bed.until("Active").await?;
     ensure!(bed.condition("LongSleep").await?.0);
     let long = bed.hplan().await?.status.unwrap_or_default().conditions;
-    ensure!(long.iter().any(|c| c.message.contains("82 hours, from Thu 2026-11-19 20:00")), "{long:?}");
+    ensure!(
+        long.iter()
+            .any(|c| c.message.contains("82 hours, from Thu 2026-11-19 20:00")),
+        "{long:?}"
+    );
     operator.kill().await;
     bed.end().await;
     Ok(())

@@ -79,12 +79,16 @@ async fn s19_s56_awake_for_a_while_ends_by_itself_and_survives_the_operator() ->
 async fn s57_a_deleted_plan_wakes_first_or_says_that_it_does_not() -> Result<()> {
     for (policy, replicas) in [("WakeFirst", 3), ("Abandon", 0)] {
         let bed = one_deployment().await?;
-        bed.patch(PLANS, PLAN, json!({ "spec": { "deletionPolicy": policy } })).await?;
+        bed.patch(PLANS, PLAN, json!({ "spec": { "deletionPolicy": policy } }))
+            .await?;
         let operator = bed.operator();
         bed.at(2).await;
         bed.api(PLANS).delete(PLAN, &DeleteParams::default()).await?;
         bed.later(MINUTE * 2).await;
-        ensure!(bed.api(PLANS).get_opt(PLAN).await?.is_none(), "{policy}: it stays");
+        ensure!(
+            bed.api(PLANS).get_opt(PLAN).await?.is_none(),
+            "{policy}: it stays"
+        );
         ensure!(bed.replicas(DEPLOYMENTS, "web").await? == replicas, "{policy}");
         ensure!(bed.restore_map().await?.data.is_some(), "data is never deleted");
         if policy == "Abandon" {
@@ -106,15 +110,23 @@ async fn s59_s60_targets_that_are_edited_at_night_count_from_the_next_cycle() ->
     let bed = one_deployment().await?;
     bed.workload(DEPLOYMENTS, "late", 2).await?;
     let only = json!([target("apps", json!({ "names": ["web"] }))]);
-    bed.patch(PLANS, PLAN, json!({ "spec": { "targets": only } })).await?;
+    bed.patch(PLANS, PLAN, json!({ "spec": { "targets": only } }))
+        .await?;
     let operator = bed.operator();
     bed.at(2).await;
     let other = json!([target("late", json!({ "names": ["late"] }))]);
-    bed.patch(PLANS, PLAN, json!({ "spec": { "targets": other } })).await?;
+    bed.patch(PLANS, PLAN, json!({ "spec": { "targets": other } }))
+        .await?;
     bed.later(HOUR).await;
-    ensure!(bed.replicas(DEPLOYMENTS, "late").await? == 2, "it is not part of this cycle");
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "late").await? == 2,
+        "it is not part of this cycle"
+    );
     bed.at(4).await;
-    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3, "what was removed is woken");
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "web").await? == 3,
+        "what was removed is woken"
+    );
     bed.at(7).await;
     ensure!(bed.replicas(DEPLOYMENTS, "late").await? == 0);
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
@@ -133,14 +145,31 @@ async fn s62_of_two_plans_that_claim_one_thing_the_older_has_it() -> Result<()> 
     bed.plan_with("younger", spec).await?;
     let operator = bed.operator();
     bed.at(1).await;
-    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3, "it is not stopped by the younger plan");
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "web").await? == 3,
+        "it is not stopped by the younger plan"
+    );
     let younger = bed.get(PLANS, "younger").await?;
-    let conditions = younger.data.pointer("/status/conditions").cloned().unwrap_or_default();
+    let conditions = younger
+        .data
+        .pointer("/status/conditions")
+        .cloned()
+        .unwrap_or_default();
     let conflict = |c: &&Value| c.get("type") == Some(&json!("Conflict"));
-    let conflict = conditions.as_array().into_iter().flatten().find(conflict).cloned();
+    let conflict = conditions
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(conflict)
+        .cloned();
     let conflict = conflict.unwrap_or_default();
     ensure!(conflict["status"] == "True", "{conditions}");
-    ensure!(conflict["message"].to_string().contains("plan `my-plan` claims it"), "{conflict}");
+    ensure!(
+        conflict["message"]
+            .to_string()
+            .contains("plan `my-plan` claims it"),
+        "{conflict}"
+    );
     bed.at(2).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
     bed.at(4).await;
@@ -154,8 +183,12 @@ async fn s62_of_two_plans_that_claim_one_thing_the_older_has_it() -> Result<()> 
 async fn s17_s18_exceptions_count_while_they_are_valid_and_a_cycle_keeps_what_it_began_with() -> Result<()> {
     let bed = one_deployment().await?;
     bed.workload(DEPLOYMENTS, "cache", 1).await?;
-    let targets = json!([target("apps", json!({ "names": ["web"] })), target("cache", json!({ "names": ["cache"] }))]);
-    bed.patch(PLANS, PLAN, json!({ "spec": { "targets": targets } })).await?;
+    let targets = json!([
+        target("apps", json!({ "names": ["web"] })),
+        target("cache", json!({ "names": ["cache"] }))
+    ]);
+    bed.patch(PLANS, PLAN, json!({ "spec": { "targets": targets } }))
+        .await?;
     let operator = bed.operator();
     bed.until("Active").await?;
     let extend = json!({
@@ -166,13 +199,19 @@ async fn s17_s18_exceptions_count_while_they_are_valid_and_a_cycle_keeps_what_it
     bed.create(EXCEPTIONS, "quiet-afternoon", extend.clone()).await?;
     bed.create(EXCEPTIONS, "same-again", extend).await?;
     bed.at(0).await;
-    ensure!(bed.condition("ExceptionsCollide").await?.0, "two of one type are reported");
+    ensure!(
+        bed.condition("ExceptionsCollide").await?.0,
+        "two of one type are reported"
+    );
     let state = |o: &kube::api::DynamicObject| o.data.pointer("/status/state").cloned();
     ensure!(state(&bed.get(EXCEPTIONS, "quiet-afternoon").await?) == Some(json!("Pending")));
     bed.later(MINUTE * 30).await;
     ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
     ensure!(state(&bed.get(EXCEPTIONS, "quiet-afternoon").await?) == Some(json!("Active")));
-    ensure!(bed.replicas(DEPLOYMENTS, "cache").await? == 1, "it is left out of this cycle");
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "cache").await? == 1,
+        "it is left out of this cycle"
+    );
     // s18: the override is edited while its cycle runs; the cycle keeps what it began with.
     let edit = json!({ "spec": { "targets": [] } });
     bed.patch(EXCEPTIONS, "quiet-afternoon", edit.clone()).await?;
@@ -205,7 +244,10 @@ async fn a_wish_to_try_again_does_not_wait() -> Result<()> {
     bed.annotate(RETRY, Some("1")).await?;
     bed.later(MINUTE).await;
     let status = bed.hplan().await?.status.unwrap_or_default();
-    ensure!(status.targets[0].attempts == 1 && status.phase.as_deref() == Some("Error"), "{status:?}");
+    ensure!(
+        status.targets[0].attempts == 1 && status.phase.as_deref() == Some("Error"),
+        "{status:?}"
+    );
     ensure!(bed.events().await?.iter().any(|e| e == "RetryAsked"));
     operator.kill().await;
     bed.end().await;

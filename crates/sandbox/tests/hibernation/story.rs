@@ -55,7 +55,9 @@ impl Executor for Locked {
 fn executors(locked: &Arc<AtomicBool>) -> Result<Executors> {
     let all = Executors::in_cluster();
     let name = ExecutorName::parse("workloads")?;
-    let inner = all.get(&name).map_err(|refusal| anyhow::anyhow!(refusal.message))?;
+    let inner = all
+        .get(&name)
+        .map_err(|refusal| anyhow::anyhow!(refusal.message))?;
     let locked = Arc::clone(locked);
     Ok(all.with("workloads", Locked { inner, locked }))
 }
@@ -72,7 +74,10 @@ async fn s50_the_seeds_story_of_data_loss_ends_with_the_original_state() -> Resu
     bed.at(2).await;
     ensure!(bed.phase().await? == "Hibernated");
     let saved = bed.restore_map().await?.data.unwrap_or_default();
-    ensure!(saved["workloads_apps.json"].contains("\"replicas\":3"), "{saved:?}");
+    ensure!(
+        saved["workloads_apps.json"].contains("\"replicas\":3"),
+        "{saved:?}"
+    );
 
     // 2. Wake-up fails (credential error): resources still hibernated.
     locked.store(true, Ordering::Relaxed);
@@ -82,7 +87,8 @@ async fn s50_the_seeds_story_of_data_loss_ends_with_the_original_state() -> Resu
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
 
     // 3. User suspends the plan. Here it does not become Active without a wake-up.
-    bed.annotate("hibernator.ardikabs.com/suspend", Some("true")).await?;
+    bed.annotate("hibernator.ardikabs.com/suspend", Some("true"))
+        .await?;
     bed.later(MINUTE).await;
     ensure!(bed.phase().await? == "Suspended");
     let annotations = bed.hplan().await?.metadata.annotations.unwrap_or_default();
@@ -105,7 +111,10 @@ async fn s50_the_seeds_story_of_data_loss_ends_with_the_original_state() -> Resu
     bed.at(7).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
     let saved = bed.restore_map().await?.data.unwrap_or_default();
-    ensure!(saved["workloads_apps.json"].contains("\"replicas\":5"), "{saved:?}");
+    ensure!(
+        saved["workloads_apps.json"].contains("\"replicas\":5"),
+        "{saved:?}"
+    );
     bed.at(9).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 5);
     operator.kill().await;
@@ -126,7 +135,10 @@ async fn s26_a_second_shutdown_of_what_sleeps_keeps_the_point() -> Result<()> {
     // The whole day passes without a wake-up, and the next night begins.
     bed.at(7).await;
     let saved = bed.restore_map().await?.data.unwrap_or_default();
-    ensure!(saved["workloads_apps.json"].contains("\"replicas\":3"), "{saved:?}");
+    ensure!(
+        saved["workloads_apps.json"].contains("\"replicas\":3"),
+        "{saved:?}"
+    );
     ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
     locked.store(false, Ordering::Relaxed);
     bed.at(9).await;

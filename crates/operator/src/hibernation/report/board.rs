@@ -57,7 +57,8 @@ impl State {
                 ..
             } = why
             {
-                for (decision, count) in [("saved", saved), ("upgraded", upgraded), ("preserved", preserved)] {
+                for (decision, count) in [("saved", saved), ("upgraded", upgraded), ("preserved", preserved)]
+                {
                     *self.decisions.entry(decision).or_default() += number(*count);
                 }
             }
@@ -108,7 +109,11 @@ fn plan(key: &Key, shown: &Shown) -> Value {
     })
 }
 
-fn labelled(label: &str, counts: &BTreeMap<&'static str, u64>, always: &[&'static str]) -> Vec<(String, u64)> {
+fn labelled(
+    label: &str,
+    counts: &BTreeMap<&'static str, u64>,
+    always: &[&'static str],
+) -> Vec<(String, u64)> {
     let mut all: BTreeMap<&str, u64> = always.iter().map(|name| (*name, 0)).collect();
     all.extend(counts.iter().map(|(name, count)| (*name, *count)));
     let values = all.into_iter();
@@ -150,7 +155,9 @@ impl State {
 
     /// The seed's four.
     fn of_the_seed(&self, text: &mut Metrics) {
-        let (live, dead) = self.told().fold((0, 0), |(l, d), t| (l + t.points.0, d + t.points.1));
+        let (live, dead) = self
+            .told()
+            .fold((0, 0), |(l, d), t| (l + t.points.0, d + t.points.1));
         text.add(
             "hibernator_restore_points",
             "gauge",

@@ -68,7 +68,9 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
     }
     let mut written: Vec<Condition> = all.into_iter().map(|one| since(one, report, before)).collect();
     // What was not looked at is as it was.
-    let left = before.iter().filter(|c| !written.iter().any(|w| w.kind == c.kind));
+    let left = before
+        .iter()
+        .filter(|c| !written.iter().any(|w| w.kind == c.kind));
     let left: Vec<Condition> = left.cloned().collect();
     written.extend(left);
     written
@@ -78,7 +80,10 @@ fn healthy(phase: Option<Phase>, report: &Report<'_>) -> Judged {
     if let Some(error) = report.error {
         return judged("Healthy", false, "TurnFailed", error);
     }
-    let failed = report.reasons.iter().find(|why| is_trouble(why) && !is_drift(why));
+    let failed = report
+        .reasons
+        .iter()
+        .find(|why| is_trouble(why) && !is_drift(why));
     match failed {
         Some(why) => judged("Healthy", false, why.id(), why.to_string()),
         None if phase == Some(Phase::Error) => judged("Healthy", false, "Error", ""),

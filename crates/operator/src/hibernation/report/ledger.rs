@@ -27,7 +27,13 @@ impl Report<'_> {
 }
 
 /// The same after so many run now.
-fn next(before: Option<&SleptStatus>, name: &TargetName, resources: u64, running: u64, now: Time) -> SleptStatus {
+fn next(
+    before: Option<&SleptStatus>,
+    name: &TargetName,
+    resources: u64,
+    running: u64,
+    now: Time,
+) -> SleptStatus {
     let mut leaked = before.map_or(0, |b| b.leaked_seconds);
     let known = before.and_then(|b| Some((b.running?, b.since.as_deref()?)));
     if let Some((count, since)) = known {
@@ -98,7 +104,9 @@ pub(super) fn history(before: &HibernatePlanStatus, state: &State, now: Time) ->
 fn closed(asleep: &[SleptStatus], now: Time) -> Vec<SleptStatus> {
     let one = |s: &SleptStatus| {
         let open = s.running.zip(s.since.as_deref());
-        let more = open.map_or(0, |(count, since)| count.saturating_mul(seconds_since(since, now)));
+        let more = open.map_or(0, |(count, since)| {
+            count.saturating_mul(seconds_since(since, now))
+        });
         SleptStatus {
             leaked_seconds: s.leaked_seconds + more,
             running: None,
@@ -121,7 +129,11 @@ mod tests {
         assert_eq!((quiet.leaked_seconds, quiet.running), (0, None));
         let two = next(Some(&quiet), &name, 3, 2, at(10));
         assert_eq!(two.running, Some(2));
-        assert_eq!(next(Some(&two), &name, 3, 2, at(20)), two, "nothing is written while nothing changes");
+        assert_eq!(
+            next(Some(&two), &name, 3, 2, at(20)),
+            two,
+            "nothing is written while nothing changes"
+        );
         let one = next(Some(&two), &name, 3, 1, at(30));
         assert_eq!(one.leaked_seconds, 2 * 20 * 60);
         let none = next(Some(&one), &name, 3, 0, at(40));

@@ -173,12 +173,15 @@ fn targets(cycle: &Cycle) -> Vec<TargetStatus> {
 
 /// The resources that another plan has the better right to, in words.
 pub(super) fn conflicts(looks: &BTreeMap<TargetName, Result<Look, Refusal>>) -> Vec<String> {
-    let looks = looks.iter().filter_map(|(name, look)| Some((name, look.as_ref().ok()?)));
+    let looks = looks
+        .iter()
+        .filter_map(|(name, look)| Some((name, look.as_ref().ok()?)));
     let found = looks.flat_map(|(name, look)| {
-        look.iter().filter_map(move |(id, resource)| match &resource.skip {
-            Some(skip @ Skip::ClaimedBy(_)) => Some(format!("`{name}`: `{id}` is left alone, {skip}")),
-            _ => None,
-        })
+        look.iter()
+            .filter_map(move |(id, resource)| match &resource.skip {
+                Some(skip @ Skip::ClaimedBy(_)) => Some(format!("`{name}`: `{id}` is left alone, {skip}")),
+                _ => None,
+            })
     });
     found.collect()
 }

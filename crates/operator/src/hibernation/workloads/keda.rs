@@ -50,7 +50,11 @@ pub(super) async fn observe(
     for object in objects::list(place, &Workload::Keda.resource()).await? {
         let target = |field: &str| {
             let path = format!("/spec/scaleTargetRef/{field}");
-            object.data.pointer(&path).and_then(Value::as_str).map(str::to_owned)
+            object
+                .data
+                .pointer(&path)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
         };
         let kind = target("kind").unwrap_or_else(|| "Deployment".to_owned());
         let scales = |(workload, name): &(Workload, String)| {

@@ -92,13 +92,26 @@ mod tests {
 
     #[test]
     fn kinds_are_read_and_written_the_same() {
-        for kind in [DEPLOYMENT, STATEFUL_SET, REPLICA_SET, Workload::CronJob, Workload::Keda] {
+        for kind in [
+            DEPLOYMENT,
+            STATEFUL_SET,
+            REPLICA_SET,
+            Workload::CronJob,
+            Workload::Keda,
+        ] {
             assert_eq!(Workload::by_path(&kind.path()), Some(kind));
         }
         let rollouts = Workload::parse("argoproj.io/v1alpha1/rollouts").unwrap();
         assert_eq!(rollouts.path(), "argoproj.io/v1alpha1/rollouts");
         assert_eq!(Workload::parse("Deployment"), Some(DEPLOYMENT));
-        for bad in ["", "DaemonSet", "a/b", "a//c", "a/b/c/d", "keda.sh/v1alpha1/scaledobjects"] {
+        for bad in [
+            "",
+            "DaemonSet",
+            "a/b",
+            "a//c",
+            "a/b/c/d",
+            "keda.sh/v1alpha1/scaledobjects",
+        ] {
             assert_eq!(Workload::parse(bad), None, "{bad}");
         }
     }

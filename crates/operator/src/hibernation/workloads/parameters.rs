@@ -47,7 +47,12 @@ impl Parameters {
             names,
             namespace: elsewhere,
         } = written;
-        if let Some(other) = elsewhere.unwrap_or_default().literals.iter().find(|n| *n != namespace) {
+        if let Some(other) = elsewhere
+            .unwrap_or_default()
+            .literals
+            .iter()
+            .find(|n| *n != namespace)
+        {
             // Whoever may write a plan here may not thereby stop things there.
             return Err(permanent(format!(
                 "a plan reaches its own namespace only: write a plan in `{other}`"
@@ -63,12 +68,15 @@ impl Parameters {
         let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
         let selector = match workload_selector {
             None => Selector::default(),
-            Some(selector) => {
-                Selector::try_from(selector).map_err(|error| permanent(format!("workloadSelector: {error}")))?
-            }
+            Some(selector) => Selector::try_from(selector)
+                .map_err(|error| permanent(format!("workloadSelector: {error}")))?,
         };
         Ok(Self {
-            kinds: if kinds.is_empty() { Workload::usual() } else { kinds },
+            kinds: if kinds.is_empty() {
+                Workload::usual()
+            } else {
+                kinds
+            },
             selector,
             names,
         })
@@ -81,7 +89,10 @@ impl Parameters {
     pub(super) fn selects(&self, kind: &Workload, object: &DynamicObject) -> bool {
         // A ReplicaSet of a Deployment is not somebody's workload, it is how the Deployment works.
         let inner = matches!(kind, Workload::Replicas("ReplicaSet", _))
-            && object.owner_references().iter().any(|o| o.controller == Some(true));
+            && object
+                .owner_references()
+                .iter()
+                .any(|o| o.controller == Some(true));
         let named = self.names.is_empty() || self.names.contains(&object.name_any());
         named && !inner && self.selector.matches(object.labels())
     }
@@ -108,7 +119,8 @@ mod tests {
     #[test]
     fn labels_and_names_select() {
         let object = |name: &str, tier: &str| -> DynamicObject {
-            serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "tier": tier } } })).unwrap()
+            serde_json::from_value(json!({ "metadata": { "name": name, "labels": { "tier": tier } } }))
+                .unwrap()
         };
         let web = json!({ "workloadSelector": { "matchExpressions": [{ "key": "tier", "operator": "NotIn", "values": ["db"] }] } });
         let parsed = Parameters::parse(&web, "staging").unwrap();
@@ -118,6 +130,9 @@ mod tests {
         let named = Parameters::parse(&json!({ "names": ["a"] }), "staging").unwrap();
         assert!(named.selects(kind, &object("a", "db")));
         assert!(!named.selects(kind, &object("b", "db")));
-        assert_eq!(Parameters::parse(&Value::Null, "staging").unwrap().kinds().len(), 3);
+        assert_eq!(
+            Parameters::parse(&Value::Null, "staging").unwrap().kinds().len(),
+            3
+        );
     }
 }

@@ -36,7 +36,12 @@ pub(super) async fn seen(
         }
         Workload::Replicas(..) | Workload::Keda => {
             let wanted = number(object, "/spec/replicas").unwrap_or(1);
-            (wanted, is_settled(object, wanted), replicas_state(wanted), String::new())
+            (
+                wanted,
+                is_settled(object, wanted),
+                replicas_state(wanted),
+                String::new(),
+            )
         }
     };
     Ok(Resource {
@@ -55,12 +60,7 @@ fn is_settled(object: &DynamicObject, wanted: i64) -> bool {
     let observed = number(object, "/status/observedGeneration").unwrap_or_default();
     let have = number(object, "/status/replicas").unwrap_or_default();
     let ready = number(object, "/status/readyReplicas").unwrap_or_default();
-    observed >= generation
-        && if wanted == 0 {
-            have == 0
-        } else {
-            ready >= wanted
-        }
+    observed >= generation && if wanted == 0 { have == 0 } else { ready >= wanted }
 }
 
 /// What is wanted, and what there is.
