@@ -148,7 +148,7 @@ fn lines(store: &Store) -> Vec<Line> {
             captured_at: point.as_ref().map(|p| p.captured_at.clone()).unwrap_or_default(),
             resources: count(|p| p.entries.len()),
             live: count(|p| p.entries.values().filter(|e| e.live).count()),
-            open: count(|p| p.entries.values().filter(|e| !e.consumed).count()),
+            open: count(|p| p.entries.values().filter(|e| e.live && !e.consumed).count()),
             problem,
         }
     })

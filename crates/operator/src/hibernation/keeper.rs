@@ -148,9 +148,10 @@ impl Keeper {
             };
             actor.carry_out(decision).await
         } else {
-            let mut acted = Acted::default();
-            acted.ended = Some(format!("the decision was refused: {}", violations.join("; ")));
-            acted
+            Acted {
+                ended: Some(format!("the decision was refused: {}", violations.join("; "))),
+                ..Acted::default()
+            }
         };
         self.answers.clone_from(&acted.answers);
         let error = acted.ended.as_deref();

@@ -75,7 +75,9 @@ pub(super) fn asleep(
     let one = |name: &TargetName| {
         let known = before.asleep.iter().find(|s| s.name == name.as_str());
         let resources = report.recorded.get(name).copied();
-        let resources = resources.or(known.map(|k| k.resources)).unwrap_or_default();
+        let resources = resources
+            .or_else(|| known.map(|k| k.resources))
+            .unwrap_or_default();
         let running = if quiet { report.running(name) } else { 0 };
         next(known, name, resources, running, report.now)
     };
