@@ -141,6 +141,11 @@ const STAGES: &[Stage] = &[
 /// Every random run has a fixed seed: the same change must get the same verdict.
 const SIM_STAGES: &[(&str, &[&str])] = &[
     ("simulate", &["run", "--seeds", "5000", "--jobs", "2"]),
+    // Nights cost more than failovers: three days of one plan, looked at again and again.
+    (
+        "simulate-nights",
+        &["run", "--world", "hibernation", "--seeds", "300", "--jobs", "2"],
+    ),
     (
         "simulate-ring",
         &["run", "--world", "ring", "--seeds", "3000", "--jobs", "2"],

@@ -3,20 +3,42 @@
 //! A crate of its own with the derive of `kube` and nothing else of it: the command line, the tests and the
 //! sandbox read manifests without a client (`docs/decisions/0009-the-kinds-have-a-crate.md`).
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use std::collections::BTreeMap;
+
+pub mod hibernation;
 pub mod memgraph;
 pub mod ring;
 
+pub use hibernation::{HibernatePlan, HibernatePlanSpec, HibernatePlanStatus, ScheduleException};
 pub use memgraph::{MemgraphCluster, MemgraphClusterSpec, MemgraphClusterStatus};
 pub use ring::{RingCluster, RingClusterSpec, RingClusterStatus};
 
-/// The definition of the kind, as it is committed in the chart. JSON, which is YAML.
+/// The definition of the kind `MemgraphCluster`, as it is committed in the chart. JSON, which is YAML.
 pub fn definition() -> Result<String, serde_json::Error> {
-    use kube::CustomResourceExt;
-    Ok(serde_json::to_string_pretty(&MemgraphCluster::crd())? + "\n")
+    text(&MemgraphCluster::crd())
 }
 
-/// The definition of `RingCluster`, as it is committed in the chart.
-pub fn ring_definition() -> Result<String, serde_json::Error> {
-    use kube::CustomResourceExt;
-    Ok(serde_json::to_string_pretty(&RingCluster::crd())? + "\n")
+fn text(kind: &CustomResourceDefinition) -> Result<String, serde_json::Error> {
+    Ok(serde_json::to_string_pretty(kind)? + "\n")
+}
+
+/// Every kind.
+pub fn kinds() -> Vec<CustomResourceDefinition> {
+    vec![
+        MemgraphCluster::crd(),
+        HibernatePlan::crd(),
+        ScheduleException::crd(),
+        RingCluster::crd(),
+    ]
+}
+
+/// The definitions of all kinds by their names, as they are committed in the chart.
+pub fn definitions() -> Result<BTreeMap<String, String>, serde_json::Error> {
+    let named = kinds().into_iter().map(|kind| {
+        let text = text(&kind)?;
+        Ok((kind.metadata.name.unwrap_or_default(), text))
+    });
+    named.collect()
 }

@@ -3,6 +3,7 @@
 mod ask;
 mod drill;
 mod gateway;
+mod hibernate;
 mod kubernetes;
 mod operator;
 mod pod;
@@ -44,6 +45,11 @@ enum Command {
     ///
     /// It is about the process that runs now, and ends with it.
     Approve(Box<wish::PodArguments>),
+    /// Plans that sleep on a schedule: preview and dry-run them, wake, suspend and repair them.
+    ///
+    /// docs/hibernation.md says more.
+    #[command(subcommand)]
+    Hibernate(hibernate::Hibernate),
     /// What resets set aside: list it, or delete it for good.
     #[command(subcommand)]
     Quarantine(wish::Quarantine),
@@ -73,7 +79,7 @@ enum Command {
     /// What runs inside a database pod.
     #[command(subcommand)]
     Pod(pod::Command),
-    /// Print the definitions of the kinds, for `kubectl apply --server-side -f -`.
+    /// Print the definitions of all kinds, for `kubectl apply --server-side -f -`.
     Crd,
     /// Run a stand-in for a database, with the command line of the real server.
     ///
@@ -95,6 +101,7 @@ fn main() -> ExitCode {
         Command::Why(arguments) => ask::why(*arguments),
         Command::Reset(arguments) => wish::reset(*arguments),
         Command::Approve(arguments) => wish::approve(*arguments),
+        Command::Hibernate(command) => hibernate::command(command),
         Command::Quarantine(command) => wish::quarantine(command),
         Command::Drill(arguments) => drill::command(*arguments),
         Command::Show { brief } => show::command(brief),
@@ -107,10 +114,10 @@ fn main() -> ExitCode {
 }
 
 fn definition() -> ExitCode {
-    let both = api::definition().and_then(|first| Ok((first, api::ring_definition()?)));
-    match both {
-        Ok((memgraph, ring)) => {
-            print!("{memgraph}---\n{ring}");
+    match api::definitions() {
+        Ok(all) => {
+            // Documents of YAML, which JSON is.
+            print!("{}", all.into_values().collect::<Vec<_>>().join("---\n"));
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -176,6 +176,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
             image,
             ..RingSettings::default()
         }),
+        hibernation: ::operator::hibernation::Settings::default(),
         http,
     })
 }

@@ -1,8 +1,9 @@
 //! The two clocks: the wall's for records and people, a monotonic one for leases.
 
 use mainstay_core::time::Time;
-use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Now, on the wall.
 pub fn wall() -> Time {
@@ -15,6 +16,47 @@ pub fn monotonic() -> Time {
     static START: OnceLock<Instant> = OnceLock::new();
     let passed = START.get_or_init(Instant::now).elapsed();
     Time(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The wall's clock, or one that goes on by tokio's from a moment that a test chose, so that paused tests have one time
+/// and nights pass in milliseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Clock(Option<Chosen>);
+
+#[derive(Clone, Debug)]
+struct Chosen {
+    start: Time,
+    at: tokio::time::Instant,
+    jumped: Arc<AtomicU64>,
+}
+
+impl Clock {
+    /// It is this time now, whatever the wall says.
+    pub fn starting_at(start: Time) -> Self {
+        Self(Some(Chosen {
+            start,
+            at: tokio::time::Instant::now(),
+            jumped: Arc::default(),
+        }))
+    }
+
+    /// The clock is put forward, with nobody told.
+    pub fn jump(&self, by: Duration) {
+        if let Some(chosen) = &self.0 {
+            let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+            chosen.jumped.fetch_add(millis, Ordering::Relaxed);
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Time {
+        match &self.0 {
+            None => wall(),
+            Some(Chosen { start, at, jumped }) => {
+                *start + at.elapsed() + Duration::from_millis(jumped.load(Ordering::Relaxed))
+            }
+        }
+    }
 }
 
 /// A time as Kubernetes writes it, to the second.

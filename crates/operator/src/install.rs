@@ -1,8 +1,6 @@
 //! The operator's own objects: what has to be in Kubernetes before it can run there. Pure.
 
-use crate::security;
-use api::{MemgraphCluster, RingCluster};
-use kube::CustomResourceExt;
+use crate::{rights, security};
 use serde_json::{Value, json};
 
 /// The name of everything of the operator.
@@ -27,54 +25,23 @@ pub struct Install {
 
 /// All objects, in the order in which they are made.
 pub fn objects(install: &Install) -> Vec<Value> {
-    vec![
-        json!(MemgraphCluster::crd()),
-        json!(RingCluster::crd()),
+    let kinds = api::kinds().into_iter().map(|kind| json!(kind));
+    let own = [
         install.named("v1", "ServiceAccount", json!({})),
         cluster_role(),
         install.cluster_binding(),
         install.lease(),
         install.deployment(),
-    ]
+    ];
+    kinds.chain(own).collect()
 }
 
-/// What the operator may do, and nothing else. It may do what its gateways may: nobody can grant what he has not.
-/// `cargo xtask e2e` compares it with what a real API server was asked for.
 fn cluster_role() -> Value {
-    let made = json!(["get", "create", "update"]);
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": { "name": NAME, "labels": labels() },
-        "rules": [
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters", "ringclusters"], "verbs": ["get", "list", "watch"] },
-            { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters/status", "ringclusters/status"], "verbs": ["patch"] },
-            // By uid, to end one process for certain and to reset a diverged replica. The gate of a ring's member gets and
-            // patches its own pod, and nobody can grant what he has not.
-            { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch", "delete"] },
-            // By uid: the volume of a ring's member whose Node is gone, or that a human gave up.
-            { "apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "delete"] },
-            // Is the Node of a volume gone?
-            { "apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["get"] },
-            { "apiGroups": [""], "resources": ["nodes"], "verbs": ["list"] },
-            // Records are watched; those of a ring are immutable, and renewed by making them anew.
-            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "update", "delete"] },
-            // Those of a ring's members are watched for labels, and go with a member that has left.
-            { "apiGroups": [""], "resources": ["services"], "verbs": ["get", "list", "watch", "create", "update", "delete"] },
-            { "apiGroups": [""], "resources": ["serviceaccounts"], "verbs": made },
-            { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"] },
-            { "apiGroups": [""], "resources": ["events"], "verbs": ["create"] },
-            { "apiGroups": ["apps"], "resources": ["statefulsets", "deployments"], "verbs": made },
-            { "apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": made },
-            { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": made },
-            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "create", "update", "patch", "delete"] },
-        ],
+        "rules": rights::all(),
     })
-}
-
-/// The rules alone, as the chart has them: it is generated from this, so that they cannot differ.
-pub fn rules() -> Value {
-    let mut role = cluster_role();
-    role.get_mut("rules").map(Value::take).unwrap_or_default()
 }
 
 fn labels() -> Value {

@@ -6,9 +6,11 @@
 //! | `memgraph` | what is special to Memgraph: observe, act, resources, report |
 //! | `ring` | the same of ScyllaDB rings |
 //! | `apply` | objects that are created, or replaced if they were built from something else |
+//! | `hibernation` | what is special to plans that sleep: observe, executors, act, report |
 //! | `engine` | what is not: queues, watches, turns, the lease |
 //! | `http` | health, metrics, state |
 //! | `install` | the objects of the operator itself |
+//! | `rights` | what it may do |
 //! | `pod` | what runs inside a database pod |
 //! | `security` | what our pods may do |
 //!
@@ -19,10 +21,12 @@ pub mod bolt;
 pub mod call;
 pub mod clock;
 pub mod engine;
+pub mod hibernation;
 pub mod http;
 pub mod install;
 pub mod memgraph;
 pub mod pod;
+pub mod rights;
 pub mod ring;
 pub mod run;
 pub mod security;

@@ -4,6 +4,7 @@ use crate::engine::lease::{Election, Permit};
 use crate::engine::queue::{Limits, Urgency};
 use crate::engine::turns::{Key, Pace, Turns};
 use crate::engine::watch::{Scope, belongings, objects};
+use crate::hibernation;
 use crate::http::board::Board;
 use crate::http::server::{Served, serve};
 use crate::memgraph::{Keeper, Settings};
@@ -44,6 +45,8 @@ pub struct Config {
     pub settings: Settings,
     /// The same of rings; without it that kind is not served.
     pub ring: Option<RingSettings>,
+    /// The same, of plans that sleep.
+    pub hibernation: hibernation::Settings,
     /// Where HTTP is served.
     pub http: SocketAddr,
 }
@@ -100,15 +103,17 @@ impl Operator {
             pace,
             settings,
             ring,
+            hibernation,
             http: _,
         } = config;
         let (election, permit) =
             Election::new(lease_client, &lease_namespace, &lease_name, &identity, timing)?;
+        let plans = hibernation::Controller::new(client.clone(), scope.clone(), hibernation, limits, pace);
         let rings = ring.map(|settings| Rings::new(client.clone(), scope.clone(), settings, limits, pace));
         let memgraph = Memgraph::new(client, scope, settings, limits, pace);
         let mut served = Served {
-            pages: vec![memgraph.board.clone()],
-            loops: vec![Arc::new(memgraph.turns.clone())],
+            pages: vec![memgraph.board.clone(), plans.board()],
+            loops: vec![Arc::new(memgraph.turns.clone()), Arc::new(plans.turns())],
             permit: permit.clone(),
         };
         if let Some(rings) = &rings {
@@ -117,11 +122,15 @@ impl Operator {
         }
         let (idle, is_idle) = oneshot::channel();
         let working = Box::pin(async {
-            tokio::join!(memgraph.work(permit.clone(), stop.clone()), async {
-                if let Some(rings) = &rings {
-                    rings.work(permit.clone(), stop.clone()).await;
+            tokio::join!(
+                memgraph.work(permit.clone(), stop.clone()),
+                plans.work(permit.clone(), stop.clone()),
+                async {
+                    if let Some(rings) = &rings {
+                        rings.work(permit.clone(), stop.clone()).await;
+                    }
                 }
-            });
+            );
             idle.send(()).ok();
         });
         let leading = Box::pin(election.run(stop.clone(), async {
@@ -131,6 +140,7 @@ impl Operator {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = memgraph.watch() => {}
+                () = plans.watch() => {}
                 () = watch_rings(rings.as_ref()) => {}
             }
         });

@@ -6,7 +6,7 @@ use operator::security::OWN_USER;
 #[test]
 fn the_committed_rules_of_the_chart_are_those_that_the_operator_needs() {
     let committed = include_str!("../../../charts/mainstay/files/rules.json");
-    let built = serde_json::to_string_pretty(&operator::install::rules()).unwrap() + "\n";
+    let built = serde_json::to_string_pretty(&operator::rights::all()).unwrap() + "\n";
     let fresh = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("rules.json");
     std::fs::write(&fresh, &built).unwrap();
     assert!(

@@ -67,6 +67,7 @@ struct Status {
 }
 
 const LATER: &str = "a later operator builds it differently and replaces it";
+const NO_PLAN: &str = "no suite applies a HibernatePlan yet";
 
 /// What no suite makes the operator ask for, and why it needs it all the same.
 const OTHERWISE: &[(&str, &str)] = &[
@@ -75,6 +76,24 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("update poddisruptionbudgets.policy", LATER),
     ("update roles.rbac.authorization.k8s.io", LATER),
     ("update rolebindings.rbac.authorization.k8s.io", LATER),
+    ("patch memgraphclusters.mainstay.dev", NO_PLAN),
+    ("get hibernateplans.mainstay.dev", NO_PLAN),
+    ("patch hibernateplans.mainstay.dev", NO_PLAN),
+    ("update hibernateplans/status.mainstay.dev", NO_PLAN),
+    ("patch scheduleexceptions/status.mainstay.dev", NO_PLAN),
+    ("list statefulsets.apps", NO_PLAN),
+    ("patch statefulsets.apps", NO_PLAN),
+    ("list deployments.apps", NO_PLAN),
+    ("patch deployments.apps", NO_PLAN),
+    ("get replicasets.apps", NO_PLAN),
+    ("list replicasets.apps", NO_PLAN),
+    ("patch replicasets.apps", NO_PLAN),
+    ("get cronjobs.batch", NO_PLAN),
+    ("list cronjobs.batch", NO_PLAN),
+    ("patch cronjobs.batch", NO_PLAN),
+    ("get scaledobjects.keda.sh", NO_PLAN),
+    ("list scaledobjects.keda.sh", NO_PLAN),
+    ("patch scaledobjects.keda.sh", NO_PLAN),
 ];
 
 /// Every request was allowed, and every verb of the chart was needed by one, or is granted on by the operator, or is

@@ -5,6 +5,7 @@ mod spec;
 mod status;
 pub mod wishes;
 
+pub(crate) use parse::moment;
 pub use parse::{BadSpec, parse_duration, parse_moment};
 pub use spec::{
     Credentials, Durability, Failover, FenceTimeout, Gateway, HardReset, MemgraphCluster,

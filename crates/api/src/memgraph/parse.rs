@@ -104,7 +104,7 @@ pub fn parse_moment(text: &str) -> Result<Time, BadSpec> {
 }
 
 /// Reads an RFC 3339 time as milliseconds of the wall clock.
-pub(super) fn moment(text: &str) -> Option<Time> {
+pub(crate) fn moment(text: &str) -> Option<Time> {
     let at: jiff::Timestamp = text.parse().ok()?;
     u64::try_from(at.as_millisecond()).ok().map(Time)
 }

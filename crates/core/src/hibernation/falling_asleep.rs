@@ -38,7 +38,7 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     let stored = match work.point(target) {
         // It was durable in this cycle and is not there: capturing what sleeps would make the loss look like a point.
         Ok(None) if captured => return Outcome::Lost(Why::NoRestorePoint { target: name }),
-        Ok(Some(point)) if captured && point.incomplete => {
+        Ok(Some(point)) if captured && point.is_incomplete() => {
             return Outcome::Lost(Why::RestorePointIncomplete { target: name });
         }
         Ok(stored) => stored,
@@ -79,7 +79,7 @@ fn capture(
     }
     let (next, tally) = known.save_or_preserve(work.cycle.id, &work.view.stamp(), &captures);
     let next = Point {
-        incomplete: false,
+        missing: std::collections::BTreeSet::new(),
         ..next
     };
     if next == known {

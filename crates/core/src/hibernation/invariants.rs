@@ -281,7 +281,7 @@ impl Judge<'_> {
     fn closes(&mut self, cycle: &Cycle) {
         for target in &cycle.intent.targets {
             let left = match self.store.load(&target.executor, &target.name) {
-                Ok(Some(point)) => point.is_open() || point.incomplete,
+                Ok(Some(point)) => point.is_open() || point.is_incomplete(),
                 Ok(None) => cycle.targets.get(&target.name).is_some_and(|p| p.captured),
                 Err(_) => true,
             };

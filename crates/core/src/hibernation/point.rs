@@ -37,8 +37,9 @@ pub struct Point {
     pub captured_at: String,
     /// Every resource.
     pub entries: BTreeMap<ResourceId, Entry>,
-    /// A part of it is not there.
-    pub incomplete: bool,
+    /// The ConfigMaps that it was split into and that are not there. A point is written with them in mind: a part that
+    /// is lost stays lost until it is put back or given up.
+    pub missing: BTreeSet<u16>,
 }
 
 /// A restore point that cannot be used. It is never overwritten.
@@ -77,8 +78,13 @@ impl Point {
             cycle: None,
             captured_at: String::new(),
             entries: BTreeMap::new(),
-            incomplete: false,
+            missing: BTreeSet::new(),
         }
+    }
+
+    /// A part of it is not there.
+    pub fn is_incomplete(&self) -> bool {
+        !self.missing.is_empty()
     }
 
     /// Something in it still has to be brought back.

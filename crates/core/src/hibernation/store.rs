@@ -129,7 +129,7 @@ impl Store {
             }
             point.entries.extend(entries);
         }
-        point.incomplete = !expected.is_subset(&present);
+        point.missing = expected.difference(&present).copied().collect();
         Ok((!present.is_empty()).then_some(point))
     }
 
@@ -145,6 +145,17 @@ impl Store {
     pub fn unreadable(&self) -> impl Iterator<Item = (ExecutorName, TargetName)> {
         let targets = self.targets().into_iter();
         targets.filter(|(executor, target)| self.load(executor, target).is_err())
+    }
+
+    /// Every ConfigMap that a point says it is kept in, whether it is there or not.
+    pub fn named(&self) -> BTreeSet<u16> {
+        let targets = self.points();
+        targets
+            .flat_map(|p| {
+                let present = p.entries.into_values().filter_map(|e| e.shard);
+                present.chain(p.missing).collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     /// The newest cycle that any point speaks of.
@@ -164,8 +175,9 @@ impl Store {
         if parts.is_empty() {
             parts.insert(FIRST);
         }
+        let named: BTreeSet<u16> = parts.union(&point.missing).copied().collect();
         for number in &parts {
-            let text = render(&point, *number, &parts)?;
+            let text = render(&point, *number, &named)?;
             let shard = next.shards.entry(*number).or_insert_with(|| Shard::new(*number));
             shard.data.insert(key.clone(), text);
         }
@@ -195,7 +207,9 @@ impl Store {
                 });
             }
             let room = |n: &u16| used.get(n).copied().unwrap_or(0) + bytes + FRAME <= BUDGET;
+            // Nothing new goes where a part is missing: it would look as if the part were there.
             let number = (FIRST..=MOST_SHARDS)
+                .filter(|n| !point.missing.contains(n))
                 .find(room)
                 .ok_or(PointError::TooLarge(MOST_SHARDS))?;
             *used.entry(number).or_default() += bytes;

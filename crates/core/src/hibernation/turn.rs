@@ -25,6 +25,12 @@ impl Turn {
         self.left.front()
     }
 
+    /// The calls that may be made now, at the same time or one after the other: each is about another resource, and
+    /// everything that they rest on is done. Their outcomes are taken in this order.
+    pub fn calls(&self) -> Vec<Step> {
+        self.left.iter().take_while(|s| s.is_call()).cloned().collect()
+    }
+
     /// Takes the outcome of the current step. A call that failed is told in the next turn and the others are made; a
     /// write that failed, or whose outcome is unknown, ends the turn: what follows rests on it.
     pub fn on(&mut self, outcome: Result<(), Refusal>) {

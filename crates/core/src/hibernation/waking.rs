@@ -32,7 +32,7 @@ fn reopen(work: &mut Work<'_>) {
         let progress = work.progress(&target.name);
         let (done, captured) = (progress.stand == Stand::Done, progress.captured);
         let restored = match work.point(&target) {
-            Ok(Some(point)) => !point.is_open() && !point.incomplete,
+            Ok(Some(point)) => !point.is_open() && !point.is_incomplete(),
             Ok(None) => !captured,
             Err(_) => false,
         };
@@ -79,7 +79,7 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         }
         Ok(Some(point)) => point,
     };
-    if !point.is_open() && !point.incomplete && !point.is_live() {
+    if !point.is_open() && !point.is_incomplete() && !point.is_live() {
         mark(work, target, &point);
         return Outcome::Done;
     }
@@ -91,7 +91,7 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     if start(work, target, &point, look) {
         return Outcome::GoesOn;
     }
-    if point.incomplete && captured {
+    if point.is_incomplete() && captured {
         return Outcome::Lost(Why::RestorePointIncomplete { target: name });
     }
     usable(work, target, &point, look)
@@ -124,7 +124,7 @@ fn consume(work: &mut Work<'_>, target: &Target, mut point: Point, look: &Look) 
 fn mark(work: &mut Work<'_>, target: &Target, point: &Point) {
     // Flags only get shorter: what fitted still fits.
     if let Ok(store) = work.store.put(point.clone()) {
-        work.store = if point.is_open() || point.incomplete {
+        work.store = if point.is_open() || point.is_incomplete() {
             store
         } else {
             store.mark_target_restored(&target.name)

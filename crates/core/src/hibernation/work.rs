@@ -140,9 +140,9 @@ impl<'a> Work<'a> {
                 continue;
             }
             let changed = match self.point(&target) {
-                Ok(Some(mut point)) if point.is_open() || point.incomplete => {
+                Ok(Some(mut point)) if point.is_open() || point.is_incomplete() => {
                     point.entries.values_mut().for_each(|e| e.consumed = true);
-                    point.incomplete = false;
+                    point.missing.clear();
                     Some(point)
                 }
                 Ok(Some(_)) => None,
@@ -227,7 +227,7 @@ impl<'a> Work<'a> {
     /// Targets whose restore point is there and whole.
     fn readable(&self) -> BTreeSet<TargetName> {
         let targets = self.cycle.intent.targets.iter();
-        let whole = targets.filter(|t| matches!(self.point(t), Ok(Some(point)) if !point.incomplete));
+        let whole = targets.filter(|t| matches!(self.point(t), Ok(Some(point)) if !point.is_incomplete()));
         whole.map(|t| t.name.clone()).collect()
     }
 

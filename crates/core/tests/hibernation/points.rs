@@ -284,11 +284,11 @@ fn s48_two_thousand_resources_are_split_and_what_cannot_fit_is_known_before_anyt
     );
     let read = store.load(&noop(), &name("web")).unwrap().unwrap();
     assert_eq!(read.entries.len(), 2000);
-    assert!(!read.incomplete);
+    assert!(!read.is_incomplete());
     // A missing part is noticed.
     let but_one: Vec<Shard> = store.shards().filter(|s| s.number != 2).cloned().collect();
     let cut = Store::new(PlanName::parse("staging").unwrap(), but_one);
-    assert!(cut.load(&noop(), &name("web")).unwrap().unwrap().incomplete);
+    assert!(cut.load(&noop(), &name("web")).unwrap().unwrap().is_incomplete());
     // One resource that is larger than a ConfigMap, and more of them than there may be.
     let huge = captured([("a".to_owned(), json!("x".repeat(BUDGET)))]);
     assert!(matches!(
@@ -297,6 +297,53 @@ fn s48_two_thousand_resources_are_split_and_what_cannot_fit_is_known_before_anyt
     ));
     let many = captured((0..40).map(|n| (format!("r{n}"), json!("x".repeat(800_000)))));
     assert_eq!(empty_store().put(many), Err(PointError::TooLarge(32)));
+}
+
+/// Two resources of one target, asleep, each in a ConfigMap of its own; the second ConfigMap is lost.
+fn second_part_is_lost() -> (Bed, Shard) {
+    let plan = plan(intent(vec![target("web")], Strategy::Sequential));
+    let mut bed = Bed::new(plan, &[("web", "a", 3), ("web", "b", 2)]);
+    bed.settle();
+    // There is room for one of them only.
+    let first = Shard {
+        number: 1,
+        version: Some(Version("0".to_owned())),
+        data: [("notes".to_owned(), "x".repeat(BUDGET - 600))].into(),
+        annotations: BTreeMap::new(),
+    };
+    bed.shards.insert(1, first);
+    bed.night();
+    assert_eq!((bed.replicas("a"), bed.replicas("b")), (0, 0));
+    let lost = bed.shards.remove(&2).unwrap();
+    (bed, lost)
+}
+
+#[test]
+fn s48_a_part_that_is_lost_is_not_forgotten_when_the_rest_is_woken() {
+    let (mut bed, lost) = second_part_is_lost();
+    bed.morning();
+    assert!(bed.said("RestorePointIncomplete"));
+    assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 0));
+    assert_eq!(bed.phase(), Phase::Error, "a human must know");
+    for _ in 0..3 {
+        bed.later(HOUR);
+        assert!(bed.point("web").is_incomplete());
+        assert_eq!(bed.phase(), Phase::Error, "and goes on knowing");
+    }
+    // Put back, it is used.
+    bed.shards.insert(2, lost);
+    bed.later(HOUR);
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 2));
+}
+
+#[test]
+fn s48_a_part_that_is_lost_can_be_given_up() {
+    let (mut bed, _) = second_part_is_lost();
+    bed.morning();
+    bed.wishes.discard = [(name("web"), bed.state.as_ref().unwrap().cycle)].into();
+    bed.later(HOUR);
+    assert!(bed.said("Discarded"));
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 0));
 }
 
 #[test]

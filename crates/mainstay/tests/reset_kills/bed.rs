@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::{Client, CustomResourceExt};
 use mainstay_core::lease::LeaseTiming;
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::document::{Document, Parsed};
@@ -95,9 +95,9 @@ impl Bed {
         let nodes = Arc::new(Nodes::start(&kubernetes, config)?);
         let client = kubernetes.client();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        definitions
-            .create(&PostParams::default(), &MemgraphCluster::crd())
-            .await?;
+        for kind in api::kinds() {
+            definitions.create(&PostParams::default(), &kind).await?;
+        }
         let bed = Self {
             kubernetes,
             nodes,
@@ -177,6 +177,7 @@ impl Bed {
             pace: Pace::default(),
             settings,
             ring: None,
+            hibernation: operator::hibernation::Settings::default(),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
         let operator = Operator::bind(config).await?;

@@ -20,7 +20,8 @@ pub enum Scope {
 }
 
 impl Scope {
-    fn api<K>(&self, client: &Client) -> Api<K>
+    /// Objects of a kind in these namespaces.
+    pub fn api<K>(&self, client: &Client) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,

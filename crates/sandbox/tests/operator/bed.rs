@@ -11,8 +11,8 @@ use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::{Client, CustomResourceExt};
 use mainstay_core::lease::LeaseTiming;
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::document::{Document, Parsed};
@@ -84,10 +84,12 @@ impl Bed {
         let nodes = Nodes::start(&kubernetes, config)?;
         let client = kubernetes.client();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        definitions
-            .create(&PostParams::default(), &MemgraphCluster::crd())
-            .await
-            .context("the kind is refused")?;
+        for kind in api::kinds() {
+            definitions
+                .create(&PostParams::default(), &kind)
+                .await
+                .context("the kind is refused")?;
+        }
         Ok(Self {
             kubernetes,
             nodes,
@@ -161,6 +163,7 @@ impl Bed {
                 ..settings
             },
             ring: None,
+            hibernation: operator::hibernation::Settings::default(),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
         let operator = Operator::bind(config).await?;

@@ -1,0 +1,134 @@
+//! Who stops and starts things. An executor looks, stops one resource and starts one resource; it decides nothing and
+//! knows nothing of restore points. `docs/hibernation.md` says what it must keep to.
+
+use super::memgraph::Memgraph;
+use super::noop::Noop;
+use super::settings::Settings;
+use super::workloads::Workloads;
+use crate::call::CallError;
+use futures::future::BoxFuture;
+use kube::Client;
+use mainstay_core::hibernation::ids::{ExecutorName, PlanName, ResourceId};
+use mainstay_core::hibernation::observed::{Look, Refusal, Severity};
+use mainstay_core::hibernation::plan::Target;
+use mainstay_core::hibernation::step::Aim;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where a plan is, and who else is there.
+#[derive(Clone)]
+pub struct Place {
+    /// How Kubernetes is asked.
+    pub client: Client,
+    /// Where the plan is.
+    pub namespace: String,
+    /// The plan.
+    pub plan: PlanName,
+    /// Other plans of the namespace that have a better right to what they select: older, then by name.
+    pub before: Vec<Claims>,
+    /// How long things take.
+    pub settings: Arc<Settings>,
+}
+
+/// What another plan claims.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claims {
+    /// Which plan.
+    pub plan: PlanName,
+    /// Its targets.
+    pub targets: Vec<Target>,
+}
+
+/// What an executor is asked to look at.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// Where.
+    pub place: &'a Place,
+    /// Which target.
+    pub target: &'a Target,
+    /// What its restore point names, with the recorded states: each is looked at, selected or not.
+    pub recorded: &'a BTreeMap<ResourceId, Value>,
+}
+
+/// Who stops and starts the resources of a target.
+pub trait Executor: Send + Sync {
+    /// Everything that the target selects or its restore point names. Reads only.
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>>;
+
+    /// Stops one resource, if it is still in the version that was seen.
+    fn stop<'a>(&'a self, place: &'a Place, aim: &'a Aim) -> BoxFuture<'a, Result<(), Refusal>>;
+
+    /// Brings one resource back to this state, if it is still in the version that was seen, and leaves it in another
+    /// version.
+    fn start<'a>(
+        &'a self,
+        place: &'a Place,
+        aim: &'a Aim,
+        state: &'a Value,
+    ) -> BoxFuture<'a, Result<(), Refusal>>;
+}
+
+/// Every executor, by the name that a target gives.
+#[derive(Clone, Default)]
+pub struct Executors(BTreeMap<String, Arc<dyn Executor>>);
+
+impl fmt::Debug for Executors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Executors {
+    /// Those that need nothing but the Kubernetes API.
+    pub fn in_cluster() -> Self {
+        Self::default()
+            .with("workloads", Workloads)
+            .with("memgraph", Memgraph)
+            .with("noop", Noop)
+    }
+
+    /// One more.
+    #[must_use]
+    pub fn with(mut self, name: &str, executor: impl Executor + 'static) -> Self {
+        self.0.insert(name.to_owned(), Arc::new(executor));
+        self
+    }
+
+    /// The one of this name.
+    pub fn get(&self, name: &ExecutorName) -> Result<Arc<dyn Executor>, Refusal> {
+        let known = || self.0.keys().cloned().collect::<Vec<_>>().join(", ");
+        let found = self.0.get(name.as_str()).map(Arc::clone);
+        found.ok_or_else(|| permanent(format!("there is no executor `{name}`: there are {}", known())))
+    }
+}
+
+/// Trying again without a change by a human is pointless.
+pub fn permanent(message: impl Into<String>) -> Refusal {
+    Refusal {
+        message: message.into(),
+        severity: Severity::Permanent,
+    }
+}
+
+/// The resource is not the one that was looked at any more.
+pub fn changed(message: impl Into<String>) -> Refusal {
+    Refusal {
+        message: message.into(),
+        severity: Severity::Changed,
+    }
+}
+
+/// What a call that did not do what it should is worth.
+pub fn refusal(error: &CallError) -> Refusal {
+    let severity = match error {
+        CallError::NotFound | CallError::Conflict(_) => Severity::Changed,
+        CallError::Refused { code: 429, .. } | CallError::Unknown(_) => Severity::Transient,
+        CallError::Refused { .. } => Severity::Permanent,
+    };
+    Refusal {
+        message: error.to_string(),
+        severity,
+    }
+}

@@ -1,0 +1,351 @@
+//! One turn of one plan: observe, decide, check, act, report.
+
+use super::act::{Acted, Actor};
+use super::executor::Place;
+use super::observe::{self, ObserveError, Read};
+use super::report::{Outlook, Report, Seen, Told, next_change, status, tell_exceptions};
+use super::settings::Settings;
+use crate::call::{CallError, bounded, optional};
+use crate::engine::keeper::{Keeper as Kept, Turned};
+use crate::engine::lease::Permit;
+use api::HibernatePlan as Object;
+use api::hibernation::BadPlan;
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt};
+use mainstay_core::hibernation::ids::{PlanName, TargetName};
+use mainstay_core::hibernation::observed::{Answer, Look, Refusal, Stored};
+use mainstay_core::hibernation::point::Point;
+use mainstay_core::hibernation::state::State;
+use mainstay_core::hibernation::store::Store;
+use mainstay_core::hibernation::{Decision, HibernatePlan, decide, invariants};
+use mainstay_core::time::Time;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a turn came to nothing.
+#[derive(Debug, Error)]
+pub enum TurnError {
+    /// The plan could not be read.
+    #[error("the plan could not be read: {0}")]
+    Object(#[source] CallError),
+    /// It could not look.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// A write failed that others rest on. The status says so too, if it could be written.
+    #[error("{0}")]
+    Ended(String),
+}
+
+/// After a step was taken something may be new at once, and that is looked at soon.
+const SOON: Duration = Duration::from_secs(1);
+/// No two turns follow each other faster.
+const LEAST: Duration = Duration::from_millis(20);
+
+/// One plan and what its operator remembers of it.
+pub struct Keeper {
+    client: Client,
+    namespace: String,
+    name: String,
+    settings: Arc<Settings>,
+    answers: Vec<Answer>,
+    events: Seen,
+    outlook: Option<(HibernatePlan, Option<Time>, Outlook)>,
+}
+
+impl Kept for Keeper {
+    type Told = Told;
+    type Error = TurnError;
+
+    async fn turn(&mut self, permit: &Permit) -> Result<Turned<Told>, TurnError> {
+        let api: Api<Object> = Api::namespaced(self.client.clone(), &self.namespace);
+        let found = optional(bounded(self.settings.call, api.get(&self.name)).await);
+        let Some(object) = found.map_err(TurnError::Object)? else {
+            return Ok(Turned {
+                again: self.settings.idle,
+                told: None,
+            });
+        };
+        Box::pin(self.turn_of(object, permit)).await
+    }
+}
+
+/// What a turn saw and decided.
+struct Decided {
+    decision: Decision,
+    looks: BTreeMap<TargetName, Result<Look, Refusal>>,
+    violations: Vec<String>,
+}
+
+impl Keeper {
+    /// Nothing is known yet.
+    pub fn new(client: Client, namespace: &str, name: &str, settings: Arc<Settings>) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            settings,
+            answers: Vec::new(),
+            events: Seen::default(),
+            outlook: None,
+        }
+    }
+
+    async fn turn_of(&mut self, mut object: Object, permit: &Permit) -> Result<Turned<Told>, TurnError> {
+        let place = Place {
+            client: self.client.clone(),
+            namespace: self.namespace.clone(),
+            plan: PlanName::parse(&self.name).map_err(ObserveError::from)?,
+            before: Vec::new(),
+            settings: Arc::clone(&self.settings),
+        };
+        let mut read = match observe::read(&place, &object).await {
+            Ok(read) => read,
+            Err(error) => return Err(self.cannot_look(&place, &mut object, error, permit).await.into()),
+        };
+        let now = self.settings.clock.now();
+        let notes: Vec<String> = read
+            .asked
+            .unread
+            .iter()
+            .map(|name| format!("the annotation `{name}` cannot be read and is ignored"))
+            .collect();
+        let plan = match observe::followed(&object, &read) {
+            Ok(plan) => plan,
+            Err(bad) => return Ok(self.refuse(&place, &mut object, &read, &bad, permit).await),
+        };
+        let place = self.with_claims(place, &object, &read).await?;
+        let outlook = self.outlook(&plan, now);
+        let Decided {
+            decision,
+            looks,
+            violations,
+        } = self.decide(&place, &object, &read, &plan, now).await;
+        let (wake, reasons) = (decision.wake, decision.reasons.clone());
+        let recorded = recorded(&read.maps.store());
+        let report = |error: Option<&str>, object: &Object, state: Option<&State>| {
+            let report = Report {
+                followed: Ok(&plan),
+                outlook: Some(&outlook),
+                reasons: &reasons,
+                recorded: &recorded,
+                looks: &looks,
+                error,
+                notes: &notes,
+                now,
+            };
+            status(object, state, &report)
+        };
+        let acted = if violations.is_empty() {
+            let mut actor = Actor {
+                place: &place,
+                object: &mut object,
+                maps: &mut read.maps,
+                state: &mut read.state,
+                permit,
+                status: &|object, state| report(None, object, state),
+            };
+            actor.carry_out(decision).await
+        } else {
+            Acted {
+                ended: Some(format!("the decision was refused: {}", violations.join("; "))),
+                ..Acted::default()
+            }
+        };
+        self.answers.clone_from(&acted.answers);
+        let error = acted.ended.as_deref();
+        let next = report(error, &object, read.state.as_ref());
+        let message = next.message.clone();
+        if permit.check(self.settings.call).is_ok() {
+            if !acted.gone {
+                self.write_status(&place, &mut object, next).await;
+            }
+            let state = read.state.as_ref();
+            self.events.tell(&place, &object, state, &reasons, error).await;
+            tell_exceptions(&place, &read.exceptions, now).await;
+        }
+        if let Some(error) = acted.ended {
+            return Err(TurnError::Ended(error));
+        }
+        let again = self.again(wake, next_change(&read.exceptions, now), !acted.taken.is_empty());
+        let told = Told {
+            phase: read.state.as_ref().map(|s| s.phase),
+            reasons,
+            taken: acted.taken,
+            violations,
+            points: quality(&read.maps.store()),
+            error: None,
+            message,
+            at: now,
+        };
+        Ok(Turned {
+            again,
+            told: Some(told),
+        })
+    }
+
+    async fn with_claims(&self, mut place: Place, object: &Object, read: &Read) -> Result<Place, TurnError> {
+        if read.state.as_ref().is_some_and(|s| s.open.is_some()) {
+            place.before = observe::claims(&place, object).await?;
+        }
+        Ok(place)
+    }
+
+    async fn decide(
+        &mut self,
+        place: &Place,
+        object: &Object,
+        read: &Read,
+        plan: &HibernatePlan,
+        now: Time,
+    ) -> Decided {
+        let stored = Stored {
+            state: read.state.clone(),
+            store: read.maps.store(),
+        };
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        let looks = if observe::must_look(&stored, deleting) {
+            observe::look(place, plan, &stored).await
+        } else {
+            BTreeMap::new()
+        };
+        let answers = std::mem::take(&mut self.answers);
+        let seen = observe::observed(object, &read.asked, looks.clone(), answers);
+        let decision = decide(plan, &stored, &seen, now);
+        let violations = invariants::check(plan, &stored, &seen, &decision, now);
+        for violation in &violations {
+            tracing::error!(plan = %plan.name, %violation, "a decision that breaks an invariant is refused");
+        }
+        Decided {
+            decision,
+            looks,
+            violations: violations.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// A memory that was edited is told where people look; what the API did not say is only tried again.
+    async fn cannot_look(
+        &self,
+        place: &Place,
+        object: &mut Object,
+        error: ObserveError,
+        permit: &Permit,
+    ) -> ObserveError {
+        if matches!(error, ObserveError::State(_)) && permit.check(self.settings.call).is_ok() {
+            let mut next = object.status.clone().unwrap_or_default();
+            next.message = error.to_string();
+            self.write_status(place, object, next).await;
+        }
+        error
+    }
+
+    /// A plan that cannot be followed: it says why, and nothing is touched.
+    async fn refuse(
+        &mut self,
+        place: &Place,
+        object: &mut Object,
+        read: &Read,
+        bad: &BadPlan,
+        permit: &Permit,
+    ) -> Turned<Told> {
+        let now = self.settings.clock.now();
+        let report = Report {
+            followed: Err(bad),
+            outlook: None,
+            reasons: &[],
+            recorded: &BTreeMap::new(),
+            looks: &BTreeMap::new(),
+            error: None,
+            notes: &[],
+            now,
+        };
+        let next = status(object, read.state.as_ref(), &report);
+        let message = next.message.clone();
+        if permit.check(self.settings.call).is_ok() {
+            self.write_status(place, object, next).await;
+            tell_exceptions(place, &read.exceptions, now).await;
+        }
+        let told = Told {
+            phase: read.state.as_ref().map(|s| s.phase),
+            error: Some(message.clone()),
+            message,
+            at: now,
+            ..Told::default()
+        };
+        Turned {
+            again: self.settings.idle,
+            told: Some(told),
+        }
+    }
+
+    /// What the schedule has in store, worked out once for every slot of a schedule.
+    fn outlook(&mut self, plan: &HibernatePlan, now: Time) -> Outlook {
+        let slot = plan.schedule.at(now);
+        if let Some((known, until, outlook)) = &self.outlook
+            && known == plan
+            && *until == slot.until
+        {
+            return outlook.clone();
+        }
+        let outlook = Outlook::of(plan, &slot, now);
+        self.outlook = Some((plan.clone(), slot.until, outlook.clone()));
+        outlook
+    }
+
+    /// Writes the status if it says something new.
+    async fn write_status(
+        &self,
+        place: &Place,
+        object: &mut Object,
+        next: api::hibernation::HibernatePlanStatus,
+    ) {
+        if object.status.as_ref() == Some(&next) {
+            return;
+        }
+        let mut whole = object.clone();
+        whole.status = Some(next);
+        let api: Api<Object> = Api::namespaced(place.client.clone(), &place.namespace);
+        let (name, params) = (whole.name_any(), PostParams::default());
+        let call = bounded(self.settings.call, api.replace_status(&name, &params, &whole));
+        match self.settings.tap.around("write the status", call).await {
+            Ok(written) => *object = written,
+            // The next turn says it again.
+            Err(error) => tracing::info!(%error, "the status was not written"),
+        }
+    }
+
+    fn again(&self, wake: Option<Time>, change: Option<Time>, acted: bool) -> Duration {
+        let now = self.settings.clock.now();
+        let wait = |at: Time| at.since(now);
+        let next = [wake.map(wait), change.map(wait), acted.then_some(SOON)];
+        let next = next.into_iter().flatten().min();
+        next.unwrap_or(self.settings.idle)
+            .clamp(LEAST, self.settings.idle.max(LEAST))
+    }
+}
+
+/// How many resources of each target ran when they were recorded.
+fn recorded(store: &Store) -> BTreeMap<TargetName, u64> {
+    let count = |point: &Point| point.entries.values().filter(|e| e.live).count();
+    let points = store.points();
+    points
+        .map(|point| {
+            (
+                point.target.clone(),
+                u64::try_from(count(&point)).unwrap_or(u64::MAX),
+            )
+        })
+        .collect()
+}
+
+/// Points that were captured from something that ran, and those that were not.
+fn quality(store: &Store) -> (u64, u64) {
+    store.points().fold((0, 0), |(live, dead), point| {
+        if point.is_live() {
+            (live + 1, dead)
+        } else {
+            (live, dead + 1)
+        }
+    })
+}

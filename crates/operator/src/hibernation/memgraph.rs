@@ -1,0 +1,155 @@
+//! Memgraph clusters: put to sleep by `spec.hibernated` of their own object, never by scaling under their controller.
+//! ASYNC, SYNC and MAIN going down in order, the same MAIN coming up first, and failover and reset being off
+//! meanwhile is what the cluster's own protocol does (R24).
+
+use super::executor::{Ask, Executor, Place, permanent};
+use super::objects::{self, aimed, asleep, left_alone, patch, resource, version, woken};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject};
+use mainstay_core::hibernation::ids::ResourceId;
+use mainstay_core::hibernation::observed::{Look, Power, Refusal, Resource, Skip};
+use mainstay_core::hibernation::plan::Target;
+use mainstay_core::hibernation::step::Aim;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The executor `memgraph`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memgraph;
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Parameters {
+    /// Which clusters; all of the namespace if none is named.
+    names: Vec<String>,
+}
+
+fn parameters(target: &Target) -> Result<Parameters, Refusal> {
+    if target.parameters.is_null() {
+        return Ok(Parameters::default());
+    }
+    let read = serde_json::from_value(target.parameters.clone());
+    read.map_err(|error| permanent(format!("parameters of memgraph: {error}")))
+}
+
+fn kind() -> ApiResource {
+    resource("mainstay.dev", "v1alpha1", "MemgraphCluster", "memgraphclusters")
+}
+
+impl Executor for Memgraph {
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
+        observe(ask).boxed()
+    }
+
+    fn stop<'a>(&'a self, place: &'a Place, aim: &'a Aim) -> BoxFuture<'a, Result<(), Refusal>> {
+        set(place, aim, true).boxed()
+    }
+
+    fn start<'a>(
+        &'a self,
+        place: &'a Place,
+        aim: &'a Aim,
+        _state: &'a Value,
+    ) -> BoxFuture<'a, Result<(), Refusal>> {
+        set(place, aim, false).boxed()
+    }
+}
+
+async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
+    let Parameters { names } = parameters(ask.target)?;
+    let stranger = ask.target.parameters.is_null() && !ask.recorded.is_empty();
+    let mut look = Look::new();
+    let mut missing: Vec<&String> = names.iter().collect();
+    for object in objects::list(ask.place, &kind()).await? {
+        let name = object.name_any();
+        missing.retain(|n| **n != name);
+        let id = ResourceId::parse(&name).map_err(|error| permanent(error.to_string()))?;
+        let selected = !stranger && (names.is_empty() || names.contains(&name));
+        if selected || ask.recorded.contains_key(&id) {
+            look.insert(id, seen(ask.place, &object, selected));
+        }
+    }
+    for (id, state) in ask.recorded {
+        if *id != ResourceId::whole() && !look.contains_key(id) {
+            look.insert(id.clone(), gone(state));
+        }
+    }
+    match missing
+        .iter()
+        .find(|name| !ask.recorded.keys().any(|id| id.as_str() == name.as_str()))
+    {
+        Some(name) => Err(permanent(format!("there is no MemgraphCluster `{name}`"))),
+        None => Ok(look),
+    }
+}
+
+fn gone(state: &Value) -> Resource {
+    Resource {
+        power: Power::Gone,
+        settled: true,
+        state: state.clone(),
+        version: None,
+        selected: false,
+        skip: None,
+    }
+}
+
+fn hibernated(object: &DynamicObject) -> bool {
+    object.data.pointer("/spec/hibernated") == Some(&Value::Bool(true))
+}
+
+fn seen(place: &Place, object: &DynamicObject, selected: bool) -> Resource {
+    let down = hibernated(object);
+    let condition = |kind: &str| {
+        let all = object
+            .data
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        let mut mine = all
+            .into_iter()
+            .flatten()
+            .filter(|c| c.get("type") == Some(&json!(kind)));
+        mine.any(|c| c.get("status") == Some(&json!("True")))
+    };
+    let observed = object
+        .data
+        .pointer("/status/observedGeneration")
+        .and_then(Value::as_i64);
+    let current = observed >= object.metadata.generation;
+    Resource {
+        power: if down { Power::Down } else { Power::Up },
+        settled: current
+            && if down {
+                condition("Hibernated")
+            } else {
+                condition("Ready") && !condition("Hibernated")
+            },
+        state: json!({ "hibernated": down }),
+        version: Some(version(object, "")),
+        selected,
+        skip: left_alone(object).or_else(|| claimed(place, &object.name_any())),
+    }
+}
+
+fn claimed(place: &Place, name: &str) -> Option<Skip> {
+    let claims = |target: &Target| {
+        let ours = target.executor.as_str() == "memgraph";
+        ours && parameters(target).is_ok_and(|p| p.names.is_empty() || p.names.iter().any(|n| n == name))
+    };
+    let other = place.before.iter().find(|c| c.targets.iter().any(claims))?;
+    Some(Skip::ClaimedBy(other.plan.clone()))
+}
+
+async fn set(place: &Place, aim: &Aim, down: bool) -> Result<(), Refusal> {
+    let object = aimed(place, aim, &kind(), aim.resource.as_str(), |_| String::new()).await?;
+    let marks = if down {
+        asleep(place, aim, None)
+    } else {
+        woken(place, aim)
+    };
+    let spec = json!({ "hibernated": down });
+    patch(place, &kind(), &object, marks, Some(("spec", spec))).await?;
+    Ok(())
+}

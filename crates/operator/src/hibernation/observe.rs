@@ -1,0 +1,196 @@
+//! What a turn knows: the plan with its version first, then its restore points, then its resources.
+
+use super::executor::{Ask, Claims, Place};
+use super::stored::Maps;
+use crate::call::{CallError, bounded};
+use crate::clock::draw;
+use api::HibernatePlan as Object;
+use api::ScheduleException;
+use api::hibernation::wishes::Asked;
+use api::hibernation::{BadPlan, FINALIZER, follow, last_will};
+use futures::future::join_all;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use mainstay_core::hibernation::HibernatePlan;
+use mainstay_core::hibernation::ids::{NameError, PlanName, ResourceId, TargetName};
+use mainstay_core::hibernation::observed::{Answer, Jitter, Look, Observed, Refusal, Stored};
+use mainstay_core::hibernation::plan::{DEFAULT_GATE, Drift, Target};
+use mainstay_core::hibernation::state::State;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why a turn could not look.
+#[derive(Debug, Error)]
+pub enum ObserveError {
+    /// The API did not say.
+    #[error("{what} could not be read: {source}")]
+    Call {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: CallError,
+    },
+    /// Its memory was edited.
+    #[error(
+        "status.state cannot be read ({0}): nothing is touched; put it back, or remove it, and what sleeps is taken over from its restore points"
+    )]
+    State(#[from] serde_json::Error),
+    /// Its name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+/// What was read of a plan.
+pub(super) struct Read {
+    /// Its exceptions.
+    pub(super) exceptions: Vec<ScheduleException>,
+    /// What its annotations ask for.
+    pub(super) asked: Asked,
+    /// What it means, or why it means nothing.
+    pub(super) followed: Result<HibernatePlan, BadPlan>,
+    /// Its restore points.
+    pub(super) maps: Maps,
+    /// What is remembered.
+    pub(super) state: Option<State>,
+}
+
+fn call(what: &'static str) -> impl Fn(CallError) -> ObserveError {
+    move |source| ObserveError::Call { what, source }
+}
+
+/// Everything but the resources.
+pub(super) async fn read(place: &Place, object: &Object) -> Result<Read, ObserveError> {
+    let status = object.status.as_ref();
+    let state = match status.and_then(|s| s.state.clone()) {
+        Some(value) => Some(serde_json::from_value(value)?),
+        None => None,
+    };
+    let maps = Maps::read(place).await.map_err(call("restore points"))?;
+    let api: Api<ScheduleException> = Api::namespaced(place.client.clone(), &place.namespace);
+    let listed = bounded(place.settings.call, api.list(&ListParams::default())).await;
+    let mut exceptions = listed.map_err(call("exceptions"))?.items;
+    exceptions.retain(|e| e.spec.plan_ref.name == object.name_any());
+    let asked = Asked::read(object.annotations());
+    let followed = follow(
+        &object.name_any(),
+        &object.spec,
+        &exceptions,
+        asked.wanted.clone(),
+    );
+    Ok(Read {
+        exceptions,
+        asked,
+        followed,
+        maps,
+        state,
+    })
+}
+
+/// The plan to follow. One that makes no sense is followed only to its end.
+pub(super) fn followed(object: &Object, read: &Read) -> Result<HibernatePlan, BadPlan> {
+    match &read.followed {
+        Ok(plan) => Ok(plan.clone()),
+        Err(_) if object.metadata.deletion_timestamp.is_some() => last_will(&object.name_any(), &object.spec),
+        Err(bad) => Err(bad.clone()),
+    }
+}
+
+/// Which of the other plans of the namespace have a better right: the older, then the smaller name.
+pub(super) async fn claims(place: &Place, object: &Object) -> Result<Vec<Claims>, ObserveError> {
+    let api: Api<Object> = Api::namespaced(place.client.clone(), &place.namespace);
+    let listed = bounded(place.settings.call, api.list(&ListParams::default())).await;
+    let right = |o: &Object| (o.metadata.creation_timestamp.clone(), o.name_any());
+    let ours = right(object);
+    let others = listed.map_err(call("plans"))?.items.into_iter();
+    let better = others.filter(|o| o.metadata.uid != object.metadata.uid && right(o) < ours);
+    Ok(better
+        .filter_map(|o| {
+            let plan = follow(&o.name_any(), &o.spec, &[], None).ok()?;
+            Some(Claims {
+                plan: PlanName::parse(&o.name_any()).ok()?,
+                targets: plan.intent.targets,
+            })
+        })
+        .collect())
+}
+
+/// Must resources be looked at? Nothing is decided about an awake plan by what runs.
+pub(super) fn must_look(stored: &Stored, deleting: bool) -> bool {
+    match &stored.state {
+        None => stored.store.has_restore_data(),
+        Some(state) => state.open.is_some() || (deleting && stored.store.has_restore_data()),
+    }
+}
+
+/// Every target with whoever takes care of it: as the open cycle has it, as an unused point says, as the plan says.
+pub(super) fn targets(plan: &HibernatePlan, stored: &Stored) -> BTreeMap<TargetName, Target> {
+    let mut all = BTreeMap::new();
+    for target in &plan.intent.targets {
+        all.insert(target.name.clone(), target.clone());
+    }
+    for point in stored.store.points() {
+        let known = all.get(&point.target);
+        if known.is_none_or(|t: &Target| t.executor != point.executor && point.is_open()) {
+            let stranger = Target {
+                name: point.target.clone(),
+                executor: point.executor.clone(),
+                parameters: Value::Null,
+                ready_within: DEFAULT_GATE,
+                drift: Drift::Ignore,
+            };
+            all.insert(point.target, stranger);
+        }
+    }
+    let open = stored.state.iter().filter_map(|s| s.open.as_ref());
+    for target in open.flat_map(|cycle| &cycle.intent.targets) {
+        all.insert(target.name.clone(), target.clone());
+    }
+    all
+}
+
+/// What everybody's executor sees.
+pub(super) async fn look(
+    place: &Place,
+    plan: &HibernatePlan,
+    stored: &Stored,
+) -> BTreeMap<TargetName, Result<Look, Refusal>> {
+    let looks = targets(plan, stored)
+        .into_iter()
+        .map(|(name, target)| async move {
+            let seen = look_at(place, stored, &target).await;
+            (name, seen)
+        });
+    join_all(looks).await.into_iter().collect()
+}
+
+async fn look_at(place: &Place, stored: &Stored, target: &Target) -> Result<Look, Refusal> {
+    let executor = place.settings.executors.get(&target.executor)?;
+    let point = stored.store.load(&target.executor, &target.name).ok().flatten();
+    let entries = point.into_iter().flat_map(|p| p.entries);
+    let recorded: BTreeMap<ResourceId, Value> = entries.map(|(id, entry)| (id, entry.state)).collect();
+    let ask = Ask {
+        place,
+        target,
+        recorded: &recorded,
+    };
+    executor.observe(ask).await
+}
+
+/// All of it, as the decisions take it.
+pub(super) fn observed(
+    object: &Object,
+    asked: &Asked,
+    targets: BTreeMap<TargetName, Result<Look, Refusal>>,
+    answers: Vec<Answer>,
+) -> Observed {
+    Observed {
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        finalizer: object.finalizers().iter().any(|f| f == FINALIZER),
+        suspended_at_phase: asked.suspended_at_phase.clone(),
+        wishes: asked.wishes.clone(),
+        targets,
+        answers,
+        jitter: Jitter::per_mille(u16::try_from(draw() % 1000).unwrap_or_default()),
+    }
+}

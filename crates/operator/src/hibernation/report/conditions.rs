@@ -1,0 +1,141 @@
+//! The conditions of a plan. `docs/runbooks` has a page for each that can be bad.
+
+use super::status::{Report, conflicts, is_trouble};
+use crate::clock::rfc3339;
+use api::memgraph::Condition;
+use mainstay_core::hibernation::Phase;
+use mainstay_core::hibernation::reason::Why;
+use mainstay_core::hibernation::state::{Stand, State};
+
+/// What is true, what is not, and why.
+struct Judged {
+    kind: &'static str,
+    holds: bool,
+    reason: String,
+    message: String,
+}
+
+fn judged(kind: &'static str, holds: bool, reason: &str, message: impl Into<String>) -> Judged {
+    Judged {
+        kind,
+        holds,
+        reason: reason.to_owned(),
+        message: message.into(),
+    }
+}
+
+/// It holds, or does not, because of this reason; the opposite if there is none.
+fn because(kind: &'static str, holds: bool, why: Option<&Why>, otherwise: &str) -> Judged {
+    match why {
+        Some(why) => judged(kind, holds, why.id(), why.to_string()),
+        None => judged(kind, !holds, otherwise, ""),
+    }
+}
+
+/// The same with a sentence.
+fn said(kind: &'static str, text: Option<String>, reason: &str, otherwise: &str) -> Judged {
+    match text {
+        Some(text) => judged(kind, true, reason, text),
+        None => judged(kind, false, otherwise, ""),
+    }
+}
+
+/// All conditions; those that did not change keep their time.
+pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[Condition]) -> Vec<Condition> {
+    let phase = state.map(|s| s.phase);
+    let find = |is: fn(&Why) -> bool| report.reasons.iter().find(|why| is(why));
+    let named = phase.map_or_else(|| "New".to_owned(), |p| p.to_string());
+    let mut all = vec![
+        match report.followed {
+            Ok(_) => judged("Followed", true, "Followed", ""),
+            Err(bad) => judged("Followed", false, bad.id(), bad.to_string()),
+        },
+        judged("Asleep", phase == Some(Phase::Hibernated), &named, ""),
+        healthy(phase, report),
+        intact(state, find(is_lost), before),
+        because("Drifted", true, find(is_drift), "AsAsked"),
+        judged("Suspended", phase == Some(Phase::Suspended), &named, ""),
+    ];
+    if !report.looks.is_empty() {
+        let found = conflicts(report.looks);
+        let text = (!found.is_empty()).then(|| found.join("; "));
+        all.push(said("Conflict", text, "Conflict", "NoOtherPlan"));
+    }
+    if let Some(outlook) = report.outlook {
+        let (long, both) = (outlook.long.clone(), outlook.collisions.clone());
+        all.push(said("LongSleep", long, "MoreThan72Hours", "NoLongSleep"));
+        all.push(said("ExceptionsCollide", both, "SameTypeAtOnce", "NoCollision"));
+    }
+    let mut written: Vec<Condition> = all.into_iter().map(|one| since(one, report, before)).collect();
+    // What was not looked at is as it was.
+    let left = before
+        .iter()
+        .filter(|c| !written.iter().any(|w| w.kind == c.kind));
+    let left: Vec<Condition> = left.cloned().collect();
+    written.extend(left);
+    written
+}
+
+fn healthy(phase: Option<Phase>, report: &Report<'_>) -> Judged {
+    if let Some(error) = report.error {
+        return judged("Healthy", false, "TurnFailed", error);
+    }
+    let failed = report
+        .reasons
+        .iter()
+        .find(|why| is_trouble(why) && !is_drift(why));
+    match failed {
+        Some(why) => judged("Healthy", false, why.id(), why.to_string()),
+        None if phase == Some(Phase::Error) => judged("Healthy", false, "Error", ""),
+        None => judged("Healthy", true, "NothingFailed", ""),
+    }
+}
+
+/// A point that is lost is said once, and goes on being lost until it is back or given up.
+fn intact(state: Option<&State>, why: Option<&Why>, before: &[Condition]) -> Judged {
+    let kind = "RestorePointsIntact";
+    let open = state.and_then(|s| s.open.as_ref());
+    let mut targets = open.into_iter().flat_map(|cycle| cycle.targets.values());
+    let lost = targets.find(|progress| progress.stand == Stand::Lost);
+    match (why, lost) {
+        (Some(why), _) => judged(kind, false, why.id(), why.to_string()),
+        (None, Some(progress)) => {
+            let known = before.iter().find(|c| c.kind == kind && c.status == "False");
+            let reason = known.map_or("Lost", |c| c.reason.as_str());
+            judged(kind, false, reason, progress.message.clone().unwrap_or_default())
+        }
+        (None, None) => judged(kind, true, "Intact", ""),
+    }
+}
+
+fn is_lost(why: &Why) -> bool {
+    matches!(
+        why,
+        Why::NoRestorePoint { .. } | Why::RestorePointIncomplete { .. } | Why::RestorePointCorrupt { .. }
+    )
+}
+
+fn is_drift(why: &Why) -> bool {
+    matches!(
+        why,
+        Why::Drifted { .. } | Why::Enforced { .. } | Why::Contended { .. }
+    )
+}
+
+fn since(one: Judged, report: &Report<'_>, before: &[Condition]) -> Condition {
+    let Judged {
+        kind,
+        holds,
+        reason,
+        message,
+    } = one;
+    let status = if holds { "True" } else { "False" };
+    let known = before.iter().find(|c| c.kind == kind && c.status == status);
+    Condition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        reason,
+        message,
+        last_transition_time: known.map_or_else(|| rfc3339(report.now), |c| c.last_transition_time.clone()),
+    }
+}

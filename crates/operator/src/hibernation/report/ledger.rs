@@ -1,0 +1,145 @@
+//! What slept, and how long of it ran all the same. Written when it changes, which is when somebody starts or stops
+//! something at night; for people who ask what sleeping saved, and for nothing else.
+
+use super::status::Report;
+use crate::clock::rfc3339;
+use api::hibernation::{CycleStatus, HibernatePlanStatus, SleptStatus};
+use mainstay_core::hibernation::Phase;
+use mainstay_core::hibernation::ids::TargetName;
+use mainstay_core::hibernation::observed::{Look, Power};
+use mainstay_core::hibernation::state::{Cycle, State};
+use mainstay_core::time::Time;
+
+/// Seconds from a moment that was written down.
+fn seconds_since(text: &str, now: Time) -> u64 {
+    let then = text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_second);
+    let then = then.ok().and_then(|s| u64::try_from(s).ok());
+    then.map_or(0, |then| (now.0 / 1000).saturating_sub(then))
+}
+
+impl Report<'_> {
+    fn running(&self, target: &TargetName) -> u64 {
+        let look: Option<&Look> = self.looks.get(target).and_then(|look| look.as_ref().ok());
+        let up = look.into_iter().flat_map(|look| look.values());
+        let up = up.filter(|r| r.power == Power::Up && r.skip.is_none() && r.selected);
+        u64::try_from(up.count()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The same after so many run now.
+fn next(
+    before: Option<&SleptStatus>,
+    name: &TargetName,
+    resources: u64,
+    running: u64,
+    now: Time,
+) -> SleptStatus {
+    let mut leaked = before.map_or(0, |b| b.leaked_seconds);
+    let known = before.and_then(|b| Some((b.running?, b.since.as_deref()?)));
+    if let Some((count, since)) = known {
+        if count == running {
+            // Nothing changed: what is written down stays as it is.
+            return SleptStatus {
+                resources,
+                ..before.cloned().unwrap_or_else(|| slept(name, resources, leaked))
+            };
+        }
+        leaked += count.saturating_mul(seconds_since(since, now));
+    }
+    let mut next = slept(name, resources, leaked);
+    if running > 0 {
+        next.running = Some(running);
+        next.since = Some(rfc3339(now));
+    }
+    next
+}
+
+fn slept(name: &TargetName, resources: u64, leaked_seconds: u64) -> SleptStatus {
+    SleptStatus {
+        name: name.to_string(),
+        resources,
+        leaked_seconds,
+        running: None,
+        since: None,
+    }
+}
+
+/// What the open cycle put to sleep.
+pub(super) fn asleep(
+    before: &HibernatePlanStatus,
+    state: &State,
+    cycle: &Cycle,
+    report: &Report<'_>,
+) -> Vec<SleptStatus> {
+    let quiet = state.phase == Phase::Hibernated && !report.looks.is_empty();
+    let one = |name: &TargetName| {
+        let known = before.asleep.iter().find(|s| s.name == name.as_str());
+        let resources = report.recorded.get(name).copied();
+        let resources = resources
+            .or_else(|| known.map(|k| k.resources))
+            .unwrap_or_default();
+        let running = if quiet { report.running(name) } else { 0 };
+        next(known, name, resources, running, report.now)
+    };
+    cycle.targets.keys().map(one).collect()
+}
+
+/// The last cycles, with what slept in each.
+pub(super) fn history(before: &HibernatePlanStatus, state: &State, now: Time) -> Vec<CycleStatus> {
+    let past = state.history.iter();
+    past.map(|past| {
+        let known = before.history.iter().find(|c| c.cycle == past.id.0);
+        let targets = match known {
+            Some(known) => known.targets.clone(),
+            None => closed(&before.asleep, now),
+        };
+        CycleStatus {
+            cycle: past.id.0,
+            began: rfc3339(past.began),
+            ended: rfc3339(past.ended),
+            targets,
+        }
+    })
+    .collect()
+}
+
+fn closed(asleep: &[SleptStatus], now: Time) -> Vec<SleptStatus> {
+    let one = |s: &SleptStatus| {
+        let open = s.running.zip(s.since.as_deref());
+        let more = open.map_or(0, |(count, since)| {
+            count.saturating_mul(seconds_since(since, now))
+        });
+        SleptStatus {
+            leaked_seconds: s.leaked_seconds + more,
+            running: None,
+            since: None,
+            ..s.clone()
+        }
+    };
+    asleep.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s87_what_ran_at_night_is_counted_by_resource_and_second() {
+        let name = TargetName::parse("web").unwrap();
+        let at = |minutes: u64| Time(1_794_830_400_000 + minutes * 60_000);
+        let quiet = next(None, &name, 3, 0, at(0));
+        assert_eq!((quiet.leaked_seconds, quiet.running), (0, None));
+        let two = next(Some(&quiet), &name, 3, 2, at(10));
+        assert_eq!(two.running, Some(2));
+        assert_eq!(
+            next(Some(&two), &name, 3, 2, at(20)),
+            two,
+            "nothing is written while nothing changes"
+        );
+        let one = next(Some(&two), &name, 3, 1, at(30));
+        assert_eq!(one.leaked_seconds, 2 * 20 * 60);
+        let none = next(Some(&one), &name, 3, 0, at(40));
+        assert_eq!((none.leaked_seconds, none.running), (2 * 20 * 60 + 10 * 60, None));
+        assert_eq!(closed(&[one], at(40)), [none]);
+    }
+}

@@ -1,0 +1,187 @@
+//! The status of a plan: one sentence of what happened and what comes next, and everything behind it.
+
+use super::conditions::conditions;
+use super::ledger;
+use crate::clock::rfc3339;
+use api::HibernatePlan as Object;
+use api::hibernation::{BadPlan, HibernatePlanStatus, NextStatus, TargetStatus};
+use mainstay_core::hibernation::HibernatePlan;
+use mainstay_core::hibernation::ids::TargetName;
+use mainstay_core::hibernation::observed::{Look, Refusal, Skip};
+use mainstay_core::hibernation::reason::Why;
+use mainstay_core::hibernation::state::{Cycle, Progress, Stand, State};
+use mainstay_core::schedule::preview::long_sleeps;
+use mainstay_core::schedule::{Desired, Slot};
+use mainstay_core::time::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How far a plan is looked ahead.
+const AHEAD: Duration = Duration::from_hours(14 * 24);
+
+/// What the schedule has in store. It is worked out once for a schedule and a slot of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outlook {
+    /// What comes next.
+    pub next: Option<NextStatus>,
+    /// The first sleep of more than 72 hours, in words.
+    pub long: Option<String>,
+    /// Exceptions of one type that are valid at the same time, in words.
+    pub collisions: Option<String>,
+}
+
+impl Outlook {
+    /// Looks ahead.
+    pub fn of(plan: &HibernatePlan, slot: &Slot, now: Time) -> Self {
+        let next = slot.until.map(|at| {
+            let then = plan.schedule.at(at);
+            NextStatus {
+                desired: format!("{:?}", then.desired),
+                at: rfc3339(at),
+                why: then.why.to_string(),
+            }
+        });
+        let long = long_sleeps(&plan.schedule, now, now + AHEAD);
+        let collisions = plan.schedule.collisions();
+        Self {
+            next,
+            long: long.first().map(|entry| {
+                let hours = entry.interval.to.since(entry.interval.from).as_secs() / 3600;
+                let (from, to) = (&entry.begins_local, &entry.ends_local);
+                format!("asleep for {hours} hours, from {from} to {to}: if that is not meant, `mainstay hibernate preview` shows which window it is")
+            }),
+            collisions: collisions.first().map(|(a, b)| {
+                let (a, b) = (a.name(), b.name());
+                format!("exceptions `{a}` and `{b}` are of one type and valid at the same time: their windows count together")
+            }),
+        }
+    }
+}
+
+/// What a status is made of.
+pub struct Report<'a> {
+    /// The plan, or why it cannot be followed.
+    pub followed: Result<&'a HibernatePlan, &'a BadPlan>,
+    /// What the schedule has in store.
+    pub outlook: Option<&'a Outlook>,
+    /// Why the turn did what it did.
+    pub reasons: &'a [Why],
+    /// How many resources of each target ran when they were recorded.
+    pub recorded: &'a BTreeMap<TargetName, u64>,
+    /// What was looked at.
+    pub looks: &'a BTreeMap<TargetName, Result<Look, Refusal>>,
+    /// What went wrong besides.
+    pub error: Option<&'a str>,
+    /// Things to say that change nothing.
+    pub notes: &'a [String],
+    /// Now.
+    pub now: Time,
+}
+
+/// The status of a plan that remembers this.
+pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> HibernatePlanStatus {
+    let before = object.status.clone().unwrap_or_default();
+    let open = state.and_then(|s| s.open.as_ref());
+    let mut reasons: Vec<String> = report.reasons.iter().map(ToString::to_string).collect();
+    reasons.extend(report.notes.iter().cloned());
+    HibernatePlanStatus {
+        observed_generation: object.metadata.generation,
+        phase: state.map(|s| s.phase.to_string()),
+        since: state.map(|s| rfc3339(s.since)),
+        message: message(report),
+        next: report.outlook.and_then(|o| o.next.clone()),
+        cycle: state.map(|s| s.cycle.0),
+        operation: open.map(|c| format!("{:?}", c.operation)),
+        targets: open.map(targets).unwrap_or_default(),
+        asleep: match (state, open) {
+            (Some(state), Some(cycle)) => ledger::asleep(&before, state, cycle, report),
+            _ => Vec::new(),
+        },
+        reasons,
+        conditions: conditions(state, report, &before.conditions),
+        history: state
+            .map(|state| ledger::history(&before, state, report.now))
+            .unwrap_or_default(),
+        state: match state {
+            Some(state) => serde_json::to_value(state).ok(),
+            None => before.state,
+        },
+    }
+}
+
+/// What happened, and what comes next.
+fn message(report: &Report<'_>) -> String {
+    let happened = match (&report.followed, report.error) {
+        (Err(bad), _) => return format!("nothing is touched: {bad}"),
+        (Ok(_), Some(error)) => error.to_owned(),
+        (Ok(_), None) => {
+            let worst = report.reasons.iter().find(|why| is_trouble(why));
+            let first = worst.or_else(|| report.reasons.first());
+            first.map(ToString::to_string).unwrap_or_default()
+        }
+    };
+    match report.outlook.and_then(|o| o.next.as_ref()) {
+        Some(NextStatus { desired, at, why }) => {
+            let asleep = *desired == format!("{:?}", Desired::Asleep);
+            let desired = if asleep { "asleep" } else { "awake" };
+            format!("{happened}. Next: {desired} at {at} ({why})")
+        }
+        None => happened,
+    }
+}
+
+/// Is it something that a human should read first?
+pub(super) fn is_trouble(why: &Why) -> bool {
+    matches!(
+        why,
+        Why::LookFailed { .. }
+            | Why::CallFailed { .. }
+            | Why::GateTimedOut { .. }
+            | Why::Failed { .. }
+            | Why::GivenUp { .. }
+            | Why::PointTooLarge { .. }
+            | Why::NoRestorePoint { .. }
+            | Why::RestorePointIncomplete { .. }
+            | Why::RestorePointCorrupt { .. }
+            | Why::Contended { .. }
+            | Why::Drifted { .. }
+            | Why::Partial { .. }
+    )
+}
+
+fn targets(cycle: &Cycle) -> Vec<TargetStatus> {
+    let one = |(name, progress): (&TargetName, &Progress)| {
+        let (state, retry_at) = match progress.stand {
+            Stand::Pending => ("Pending", None),
+            Stand::Running { .. } => ("Running", None),
+            Stand::Done => ("Done", None),
+            Stand::Lost => ("Lost", None),
+            Stand::Failed { retry_at } => ("Failed", retry_at),
+        };
+        let executor = cycle.intent.target(name).map(|t| t.executor.to_string());
+        TargetStatus {
+            name: name.to_string(),
+            executor: executor.unwrap_or_default(),
+            state: state.to_owned(),
+            attempts: progress.attempts,
+            message: progress.message.clone(),
+            retry_at: retry_at.map(rfc3339),
+        }
+    };
+    cycle.targets.iter().map(one).collect()
+}
+
+/// The resources that another plan has the better right to, in words.
+pub(super) fn conflicts(looks: &BTreeMap<TargetName, Result<Look, Refusal>>) -> Vec<String> {
+    let looks = looks
+        .iter()
+        .filter_map(|(name, look)| Some((name, look.as_ref().ok()?)));
+    let found = looks.flat_map(|(name, look)| {
+        look.iter()
+            .filter_map(move |(id, resource)| match &resource.skip {
+                Some(skip @ Skip::ClaimedBy(_)) => Some(format!("`{name}`: `{id}` is left alone, {skip}")),
+                _ => None,
+            })
+    });
+    found.collect()
+}

@@ -1,0 +1,152 @@
+//! Workloads of the plan's own namespace: Deployments, StatefulSets, ReplicaSets, CronJobs, and whatever has a scale.
+//!
+//! A HorizontalPodAutoscaler needs nothing: at zero replicas it does nothing, and takes over again on waking. A KEDA
+//! ScaledObject would scale from zero, so it is paused, and its own pause comes back on waking.
+
+mod keda;
+mod kinds;
+mod parameters;
+mod replicas;
+
+use super::executor::{Ask, Executor, Place, permanent};
+use super::objects::{self, left_alone};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kinds::Workload;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use mainstay_core::hibernation::ids::{ExecutorName, ResourceId};
+use mainstay_core::hibernation::observed::{Look, Power, Refusal, Resource, Skip};
+use mainstay_core::hibernation::step::Aim;
+use parameters::Parameters;
+use serde_json::{Value, json};
+
+/// The executor `workloads`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Workloads;
+
+impl Executor for Workloads {
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
+        observe(ask).boxed()
+    }
+
+    fn stop<'a>(&'a self, place: &'a Place, aim: &'a Aim) -> BoxFuture<'a, Result<(), Refusal>> {
+        async move {
+            match Named::parse(&aim.resource)? {
+                (Workload::Keda, name) => keda::stop(place, aim, &name).await,
+                (kind, name) => replicas::stop(place, aim, &kind, &name).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn start<'a>(
+        &'a self,
+        place: &'a Place,
+        aim: &'a Aim,
+        state: &'a Value,
+    ) -> BoxFuture<'a, Result<(), Refusal>> {
+        async move {
+            match Named::parse(&aim.resource)? {
+                (Workload::Keda, name) => keda::start(place, aim, &name, state).await,
+                (kind, name) => replicas::start(place, aim, &kind, &name, state).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The id of a resource: `apps/v1/deployments/web`.
+struct Named;
+
+impl Named {
+    fn id(kind: &Workload, name: &str) -> Result<ResourceId, Refusal> {
+        let path = format!("{}/{name}", kind.path());
+        ResourceId::parse(&path).map_err(|error| permanent(error.to_string()))
+    }
+
+    fn parse(id: &ResourceId) -> Result<(Workload, String), Refusal> {
+        let unknown = || permanent(format!("`{id}` is no workload"));
+        let (path, name) = id.as_str().rsplit_once('/').ok_or_else(unknown)?;
+        let kind = Workload::by_path(path).ok_or_else(unknown)?;
+        Ok((kind, name.to_owned()))
+    }
+}
+
+async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
+    let place = ask.place;
+    let mut look = Look::new();
+    // A target that only a restore point knows has no parameters: nothing is selected, the recorded is looked at.
+    if !ask.target.parameters.is_null() || ask.recorded.is_empty() {
+        let parameters = Parameters::parse(&ask.target.parameters, &place.namespace)?;
+        let mut names = Vec::new();
+        for kind in parameters.kinds() {
+            for object in objects::list(place, &kind.resource()).await? {
+                if !parameters.selects(kind, &object) {
+                    continue;
+                }
+                let mut resource = replicas::seen(place, kind, &object).await?;
+                resource.skip = left_alone(&object).or_else(|| claimed(place, kind, &object));
+                if resource.skip.is_none() {
+                    names.push((kind.clone(), object.name_any()));
+                }
+                look.insert(Named::id(kind, &object.name_any())?, resource);
+            }
+        }
+        keda::observe(place, &names, &mut look).await?;
+    }
+    for (id, state) in ask.recorded {
+        if *id == ResourceId::whole() || look.contains_key(id) {
+            continue;
+        }
+        look.insert(id.clone(), recorded(place, id, state).await?);
+    }
+    Ok(look)
+}
+
+/// What became of a resource that is recorded and not selected any more.
+async fn recorded(place: &Place, id: &ResourceId, state: &Value) -> Result<Resource, Refusal> {
+    let (kind, name) = Named::parse(id)?;
+    let Some(object) = objects::get(place, &kind.resource(), &name).await? else {
+        return Ok(Resource {
+            power: Power::Gone,
+            settled: true,
+            state: state.clone(),
+            version: None,
+            selected: false,
+            skip: None,
+        });
+    };
+    let seen = match kind {
+        Workload::Keda => keda::seen(&object),
+        kind => replicas::seen(place, &kind, &object).await?,
+    };
+    Ok(Resource {
+        selected: false,
+        ..seen
+    })
+}
+
+/// Another plan with the better right selects it, too.
+fn claimed(place: &Place, kind: &Workload, object: &DynamicObject) -> Option<Skip> {
+    let ours = |executor: &ExecutorName| executor.as_str() == "workloads";
+    for claims in &place.before {
+        for target in claims.targets.iter().filter(|t| ours(&t.executor)) {
+            let parsed = Parameters::parse(&target.parameters, &place.namespace);
+            if parsed.is_ok_and(|p| p.kinds().contains(kind) && p.selects(kind, object)) {
+                return Some(Skip::ClaimedBy(claims.plan.clone()));
+            }
+        }
+    }
+    None
+}
+
+/// A state that this executor did not write.
+fn no_number(aim: &Aim, state: &Value) -> Refusal {
+    permanent(format!("{}: `{state}` says no number of replicas", aim.resource))
+}
+
+/// The state of something with replicas.
+fn replicas_state(replicas: i64) -> Value {
+    json!({ "replicas": replicas })
+}

@@ -1,0 +1,288 @@
+//! What goes wrong, and what others do to the things that sleep.
+
+use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLAN, PLANS, nightly, target};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use sandbox::kube::faults::{Fault, On};
+use serde_json::{Value, json};
+use sim::kube::Method;
+
+async fn bed_with(drift: &str) -> Result<Bed> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    bed.workload(DEPLOYMENTS, "api", 2).await?;
+    let mut web = target("web", json!({ "names": ["web"] }));
+    web["drift"] = json!(drift);
+    let spec = json!({
+        "schedule": nightly(),
+        "execution": { "strategy": { "type": "Parallel" } },
+        "targets": [web, target("api", json!({ "names": ["api"] }))],
+    });
+    bed.plan_with(PLAN, spec).await?;
+    Ok(bed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s25_nothing_is_stopped_while_the_api_refuses_the_point() -> Result<()> {
+    let bed = bed_with("Ignore").await?;
+    let operator = bed.operator();
+    bed.until("Active").await?;
+    let refuse = On::path("/configmaps").method(Method::Post);
+    let fault = bed.kubernetes.faults().inject(Fault::ServerError, refuse);
+    bed.at(2).await;
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "web").await? == 3,
+        "stopped without a point"
+    );
+    let (healthy, reason) = bed.condition("Healthy").await?;
+    ensure!((healthy, reason.as_str()) == (false, "TurnFailed"));
+    let message = bed.hplan().await?.status.unwrap_or_default().message;
+    ensure!(message.contains("failed to save restore data"), "{message}");
+    bed.kubernetes.faults().lift(fault);
+    bed.later(MINUTE).await;
+    ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
+    bed.at(4).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s36_a_mark_that_is_refused_is_tried_until_it_is_durable() -> Result<()> {
+    let bed = bed_with("Ignore").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    let refuse = On::path("/configmaps/hibernator-restore-")
+        .method(Method::Put)
+        .times(5);
+    bed.kubernetes.faults().inject(Fault::ServerError, refuse);
+    bed.at(4).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    let hits = bed.kubernetes.faults().hits().len();
+    ensure!(hits == 5, "{hits} were refused");
+    let map = bed.restore_map().await?;
+    ensure!(map.data.unwrap_or_default()["workloads_web.json"].contains("\"consumed\":true"));
+    ensure!(
+        map.metadata.annotations.unwrap_or_default().is_empty(),
+        "it is unlocked"
+    );
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+async fn change_point(bed: &Bed, from: &str, to: &str) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::default_namespaced(bed.client.clone());
+    let data = bed.restore_map().await?.data.unwrap_or_default();
+    let text = data["workloads_web.json"].replace(from, to);
+    let patch = Patch::Merge(json!({ "data": { "workloads_web.json": text } }));
+    let name = format!("hibernator-restore-{PLAN}");
+    maps.patch(&name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s42_a_point_that_was_edited_is_not_used_and_not_overwritten_and_the_others_wake() -> Result<()> {
+    let bed = bed_with("Ignore").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    change_point(&bed, "\"replicas\":3", "\"replicas\":300").await?;
+    bed.at(4).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
+    ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2, "the others wake");
+    ensure!(bed.condition("RestorePointsIntact").await? == (false, "RestorePointCorrupt".to_owned()));
+    let kept = bed.restore_map().await?.data.unwrap_or_default();
+    ensure!(
+        kept["workloads_web.json"].contains("300"),
+        "it is not overwritten"
+    );
+    // The edit is undone, and it goes on by itself.
+    change_point(&bed, "\"replicas\":300", "\"replicas\":3").await?;
+    bed.later(HOUR).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    ensure!(bed.condition("RestorePointsIntact").await?.0);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s43_a_point_that_is_gone_is_named_and_can_be_given_up() -> Result<()> {
+    let bed = bed_with("Ignore").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(bed.client.clone());
+    let patch = Patch::Merge(json!({ "data": { "workloads_web.json": null } }));
+    let name = format!("hibernator-restore-{PLAN}");
+    maps.patch(&name, &PatchParams::default(), &patch).await?;
+    bed.at(4).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
+    ensure!(bed.condition("RestorePointsIntact").await? == (false, "NoRestorePoint".to_owned()));
+    let message = bed.hplan().await?.status.unwrap_or_default().message;
+    ensure!(
+        message.contains("cannot wake up: no restore point found"),
+        "{message}"
+    );
+    bed.annotate("mainstay.dev/discard", Some("web=1")).await?;
+    bed.later(MINUTE).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0, "it stays as it is");
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s32_s33_s79_what_is_started_at_night_is_reported_or_stopped_again_but_not_for_ever() -> Result<()> {
+    let bed = bed_with("Enforce").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    // `api` is not enforced: it is reported, and the morning brings the recorded size.
+    bed.scale("api", 7).await?;
+    bed.later(MINUTE * 2).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 7);
+    ensure!(bed.condition("Drifted").await? == (true, "Drifted".to_owned()));
+    for round in 1..=3 {
+        bed.scale("web", 1).await?;
+        bed.later(MINUTE * 2).await;
+        ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0, "round {round}");
+    }
+    bed.scale("web", 1).await?;
+    bed.later(MINUTE * 5).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 1, "no endless fight");
+    ensure!(bed.events().await?.iter().any(|e| e == "Contended"));
+    bed.at(4).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
+    ensure!(!bed.condition("Drifted").await?.0);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s45_what_was_deleted_at_night_is_passed_over() -> Result<()> {
+    let bed = bed_with("Ignore").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    bed.api(DEPLOYMENTS)
+        .delete("web", &DeleteParams::default())
+        .await?;
+    bed.at(4).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    ensure!(bed.events().await?.iter().any(|e| e == "Vanished"));
+    ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s47_what_is_not_selected_any_more_is_woken_all_the_same() -> Result<()> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    let by_label = json!({ "workloadSelector": { "matchLabels": { "app": "web" } } });
+    bed.plan(json!([target("apps", by_label)])).await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    bed.patch(
+        DEPLOYMENTS,
+        "web",
+        json!({ "metadata": { "labels": { "app": "other" } } }),
+    )
+    .await?;
+    bed.at(4).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    ensure!(bed.phase().await? == "Active");
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s64_a_gate_that_does_not_open_is_a_failure() -> Result<()> {
+    let bed = bed_with("Ignore").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    let stuck = json!({ "metadata": { "annotations": { "stuck": "yes" } } });
+    bed.patch(DEPLOYMENTS, "web", stuck).await?;
+    bed.at(4).await;
+    ensure!(bed.phase().await? == "WakingUp");
+    bed.later(MINUTE * 8).await;
+    ensure!(bed.events().await?.iter().any(|e| e == "GateTimedOut"));
+    let status = bed.hplan().await?.status.unwrap_or_default();
+    ensure!(
+        status.targets.iter().any(|t| t.name == "web" && t.attempts == 1),
+        "{status:?}"
+    );
+    bed.patch(
+        DEPLOYMENTS,
+        "web",
+        json!({ "metadata": { "annotations": { "stuck": null } } }),
+    )
+    .await?;
+    bed.later(HOUR).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s82_what_is_protected_or_belongs_to_somebody_is_never_touched() -> Result<()> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    bed.workload(DEPLOYMENTS, "precious", 2).await?;
+    bed.workload(DEPLOYMENTS, "owned", 2).await?;
+    bed.workload(DEPLOYMENTS, "mainstay-operator", 2).await?;
+    let label = json!({ "metadata": { "labels": { "mainstay.dev/protected": "true" } } });
+    bed.patch(DEPLOYMENTS, "precious", label).await?;
+    let itself = json!({ "metadata": { "labels": { "app.kubernetes.io/name": "mainstay-operator" } } });
+    bed.patch(DEPLOYMENTS, "mainstay-operator", itself).await?;
+    let owner = json!({ "apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "1", "controller": true });
+    bed.patch(
+        DEPLOYMENTS,
+        "owned",
+        json!({ "metadata": { "ownerReferences": [owner] } }),
+    )
+    .await?;
+    bed.plan(json!([target("apps", Value::Null)])).await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    ensure!(bed.phase().await? == "Hibernated");
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
+    for name in ["precious", "owned", "mainstay-operator"] {
+        ensure!(bed.replicas(DEPLOYMENTS, name).await? == 2, "{name}");
+    }
+    ensure!(bed.events().await?.iter().filter(|e| *e == "Skipped").count() == 3);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_was_edited_stops_everything_and_says_what_to_do() -> Result<()> {
+    let bed = bed_with("Ignore").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    let params = PatchParams::default();
+    let spoil = Patch::Merge(json!({ "status": { "state": { "phase": "Sleepy" } } }));
+    bed.api(PLANS).patch_status(PLAN, &params, &spoil).await?;
+    bed.at(4).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0, "nothing is touched");
+    let message = bed.hplan().await?.status.unwrap_or_default().message;
+    ensure!(message.contains("status.state cannot be read"), "{message}");
+    // Removed, what sleeps is taken over from its restore points.
+    let remove = Patch::Merge(json!({ "status": { "state": null } }));
+    bed.api(PLANS).patch_status(PLAN, &params, &remove).await?;
+    bed.later(MINUTE * 2).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! Hibernation on the small Kubernetes: the real controller, and a time that passes as fast as there is nothing to do.
+//! Names begin with the number of the scenario that they are about.
+
+mod bed;
+mod changes;
+mod debug_commands;
+mod executors;
+mod kills;
+mod manifests;
+mod many;
+mod nights;
+mod people;
+mod story;
