@@ -6,6 +6,7 @@ mod gateway;
 mod kubernetes;
 mod operator;
 mod pod;
+mod restore;
 mod sandbox;
 mod show;
 mod wish;
@@ -44,7 +45,7 @@ enum Command {
     ///
     /// It is about the process that runs now, and ends with it.
     Approve(Box<wish::PodArguments>),
-    /// What resets set aside: list it, or delete it for good.
+    /// What resets set aside: list it, fetch it, or delete it for good.
     #[command(subcommand)]
     Quarantine(wish::Quarantine),
     /// Break a cluster on purpose while clients write, and report what they noticed and what was lost.

@@ -4,9 +4,9 @@ use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use mainstay_core::memgraph::helper::{HELPER_PORT, Me, PreStop, PreStopLimits};
-use mainstay_core::memgraph::ids::{Ordinal, PodUid};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId};
 use mainstay_core::memgraph::objects::ClusterName;
-use operator::pod::{Ask, AskError, DataVolume, Helper, RealDisk, Task, prepare, record, until_free};
+use operator::pod::{Ask, AskError, DataVolume, Helper, RealDisk, Task, prepare, record, send, until_free};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,6 +38,18 @@ pub(crate) enum Command {
     ///
     /// For a preStop hook that runs a command. Pods that the operator makes ask their helper instead.
     PreStop(Box<Arguments>),
+    /// Write what a hard reset set aside to standard output, for `mainstay quarantine restore`.
+    Export(ExportArguments),
+}
+
+/// What is to be written.
+#[derive(Args)]
+pub(crate) struct ExportArguments {
+    /// Where the volume is mounted.
+    #[arg(long, default_value = "/var/lib/memgraph")]
+    data: PathBuf,
+    /// The number of the request.
+    id: u64,
 }
 
 /// Which pod, and where its volume is.
@@ -84,6 +96,7 @@ pub(crate) fn command(command: Command) -> ExitCode {
             crate::serve_to_end(&mut Builder::new_current_thread(), "pod serve", serve(*arguments))
         }
         Command::PreStop(arguments) => crate::run_to_end("pod pre-stop", pre_stop(*arguments)),
+        Command::Export(arguments) => crate::run_to_end("pod export", export(arguments)),
     }
 }
 
@@ -162,6 +175,15 @@ async fn serve(arguments: ServeArguments) -> Result<()> {
         stop.cancel();
     };
     tokio::join!(serving, told);
+    Ok(())
+}
+
+async fn export(arguments: ExportArguments) -> Result<()> {
+    let ExportArguments { data, id } = arguments;
+    let folder = DataVolume::new(data, RealDisk).quarantine(ResetId(id));
+    // Large files and a slow reader: not on the thread that everything else runs on.
+    let sent = tokio::task::spawn_blocking(move || send(&folder, &mut std::io::stdout().lock()));
+    sent.await??;
     Ok(())
 }
 
