@@ -165,15 +165,15 @@ impl Place<'_> {
         term.context("the cluster has no term")
     }
 
-    /// Where the time of the last term went, as the operator says.
-    pub(crate) fn last_term(&self) -> Result<Value> {
+    /// The terms that were begun since, and where their time went, as the operator says.
+    pub(crate) fn terms_after(&self, term: u64) -> Result<Vec<Value>> {
         let cluster = self.cluster()?;
         let history = cluster.pointer("/status/history").and_then(Value::as_array);
-        let newest = history
-            .into_iter()
-            .flatten()
-            .max_by_key(|term| term["term"].as_u64());
-        Ok(newest.cloned().unwrap_or_default())
+        let later = history.into_iter().flatten();
+        Ok(later
+            .filter(|one| one["term"].as_u64() > Some(term))
+            .cloned()
+            .collect())
     }
 
     pub(crate) fn main_pod(&self) -> Result<String> {

@@ -42,6 +42,9 @@ pub(crate) struct E2eArgs {
     /// Leave the Kubernetes running, to look at it; the next run replaces it
     #[arg(long)]
     keep: bool,
+    /// On the Kubernetes that `--keep` left running, with what is installed there
+    #[arg(long)]
+    again: bool,
     /// Print the suites, and run none
     #[arg(long)]
     list: bool,
@@ -70,8 +73,17 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
     }
     ensure!((1..=9).contains(&args.nodes), "--nodes is 1 to 9");
     let chosen = chosen(&args.only)?;
-    let place = Place::prepare(workspace, args.nodes, args.program.as_deref())?;
-    let went = place.up().and_then(|()| run(&place, &chosen, args));
+    let (place, up) = if args.again {
+        (
+            Place::found(workspace, args.nodes, args.program.as_deref())?,
+            Ok(()),
+        )
+    } else {
+        let place = Place::prepare(workspace, args.nodes, args.program.as_deref())?;
+        let up = place.up().and_then(|()| install(&place, args));
+        (place, up)
+    };
+    let went = up.and_then(|()| run(&place, &chosen, args));
     // A part of the suites does not need every right.
     let rights = if went.is_ok() && chosen.len() == SUITES.len() {
         println!("\n== rights: every verb of the chart is needed, and none is missing");
@@ -87,12 +99,16 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
     } else {
         place.down()?;
     }
-    let rows = went?;
+    let (rows, failed) = went?;
     table(&rows);
+    for (name, error) in &failed {
+        println!("FAILED {name}: {error:#}");
+    }
     rights?;
-    let whole = rows
+    let kept = rows
         .iter()
         .all(|row| row.counted.lost == 0 && row.counted.twice == 0);
+    let whole = kept && failed.is_empty();
     Ok(if whole { Verdict::Good } else { Verdict::Bad })
 }
 
@@ -137,7 +153,7 @@ fn table(rows: &[Row]) {
     }
 }
 
-fn run(place: &Place<'_>, chosen: &[&'static Suite], args: &E2eArgs) -> Result<Vec<Row>> {
+fn install(place: &Place<'_>, args: &E2eArgs) -> Result<()> {
     let began = Instant::now();
     place.install(args.one_namespace)?;
     place.until_protected()?;
@@ -145,14 +161,27 @@ fn run(place: &Place<'_>, chosen: &[&'static Suite], args: &E2eArgs) -> Result<V
         "serving and protected {:.1} s after the charts were installed",
         began.elapsed().as_secs_f64()
     );
-    place.until_whole()?;
-    let mut rows = Vec::new();
+    Ok(())
+}
+
+type Failed = Vec<(&'static str, anyhow::Error)>;
+
+/// A suite that fails does not keep the others from being run, if the cluster becomes whole again.
+fn run(place: &Place<'_>, chosen: &[&'static Suite], args: &E2eArgs) -> Result<(Vec<Row>, Failed)> {
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for suite in chosen {
         for round in 1..=args.rounds {
-            rows.push(play(place, suite, round)?);
+            place.until_whole()?;
+            match play(place, suite, round) {
+                Ok(row) => rows.push(row),
+                Err(error) => {
+                    println!("FAILED {}: {error:#}", suite.name);
+                    failed.push((suite.name, error));
+                }
+            }
         }
     }
-    Ok(rows)
+    Ok((rows, failed))
 }
 
 fn play(place: &Place<'_>, suite: &'static Suite, round: u32) -> Result<Row> {
@@ -164,13 +193,15 @@ fn play(place: &Place<'_>, suite: &'static Suite, round: u32) -> Result<Row> {
     } = suite;
     println!("\n== {name} {round}: {about}");
     before(place).with_context(|| format!("before suite {name}"))?;
-    let began = Instant::now();
+    let (began, term) = (Instant::now(), place.term()?);
     let counted = ledger::during(place, *fault).with_context(|| format!("suite {name}"))?;
     ensure!(counted.acknowledged > 0, "suite {name}: nothing was acknowledged");
     if !counted.last_error.is_empty() {
         println!("the last error of a client: {}", counted.last_error);
     }
-    println!("the last term: {}", place.last_term()?);
+    for term in place.terms_after(term)? {
+        println!("{term}");
+    }
     let took = began.elapsed();
     println!(
         "== {name} {round}: ok in {:.1} s: {counted:?}",

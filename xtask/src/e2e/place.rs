@@ -38,7 +38,7 @@ pub(crate) struct Place<'a> {
     folder: PathBuf,
     programs: PathBuf,
     helm: PathBuf,
-    images: [PathBuf; 3],
+    images: Vec<PathBuf>,
     pause: PathBuf,
     /// Statically linked: what runs in the pods is also what a person calls here.
     program: PathBuf,
@@ -70,7 +70,7 @@ impl<'a> Place<'a> {
             // The cluster without nodes of `cargo xtask kube` uses the same ports, and its own folder.
             folder: tools::home(workspace).join("real-nodes"),
             helm: helm::ensure(workspace)?,
-            images: [
+            images: vec![
                 made(OWN, TAG, &program, &[])?,
                 made(OWN, NEXT, &program, &[])?,
                 made(STAND_IN, TAG, &program, image::STAND_IN)?,
@@ -78,6 +78,25 @@ impl<'a> Place<'a> {
             pause: made("localhost/pause", "1", &programs.join("pause"), &[])?,
             programs,
             program,
+            nodes,
+        })
+    }
+
+    /// What an earlier run left running: nothing is built but what is missing, and no image is loaded.
+    pub(crate) fn found(workspace: &'a Workspace, nodes: u8, program: Option<&Path>) -> Result<Self> {
+        let mut build = workspace.command("bash");
+        let programs = capture(build.arg("e2e/kube/build.sh").args(PROGRAMS))?;
+        Ok(Self {
+            workspace,
+            folder: tools::home(workspace).join("real-nodes"),
+            helm: helm::ensure(workspace)?,
+            images: Vec::new(),
+            pause: PathBuf::new(),
+            programs: PathBuf::from(String::from_utf8(programs)?.trim()),
+            program: match program {
+                Some(path) => path.to_path_buf(),
+                None => image::build(workspace)?,
+            },
             nodes,
         })
     }
@@ -193,6 +212,9 @@ impl<'a> Place<'a> {
                 ("spec.image", &format!("{STAND_IN}:{TAG}")),
                 ("spec.storage.size", "1Gi"),
                 ("spec.storage.storageClass", "local"),
+                // Otherwise a replica that really diverged keeps everybody waiting for two minutes.
+                ("spec.hardReset.quiet", "5s"),
+                ("spec.hardReset.perHour", "60"),
             ],
         )
     }
