@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """ledger.py HOST PORT RUN: writes through a gateway with the official driver until it is told to end, then counts.
 
-Two clients write numbered vertices, one transaction each. Whatever was answered with success is acknowledged. `ready` is
-printed when the first is; a line on standard input ends it. Then every number is read back, and one line of JSON says
-what was acknowledged, failed or left unknown, the longest time without an acknowledgement, and what is missing or there
-twice.
+Four clients write numbered vertices, one transaction each. Whatever was answered with success is acknowledged; who gets no
+answer for five seconds gives up, and connects again. `ready` is printed when the first is acknowledged; a line on standard
+input ends it. Then every number is read back, and one line of JSON says what was acknowledged, failed or left unknown, the
+longest time without an acknowledgement, all times of more than a second together, and what is missing or there twice.
 """
 import json
 import logging
+import queue
 import sys
 import threading
 import time
@@ -16,8 +17,11 @@ from neo4j import GraphDatabase
 from neo4j.exceptions import DriverError, Neo4jError
 
 HOST, PORT, RUN = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+CLIENTS = 4
+ANSWER, CONNECT = 5.0, 2.0
+DARK = 1.0
 # Nothing can have been committed: said by the gateway, or by the database before a commit.
-NEVER = ("aborted on all instances", "not main anymore", "forbidden on the replica", "asked to abort")
+NEVER = ("aborted on all instances", "not main anymore", "forbidden on the replica", "asked to abort", "Couldn't connect to")
 
 # What became of each write is counted; the driver's own account of it is only noise.
 logging.getLogger("neo4j").setLevel(logging.CRITICAL)
@@ -27,18 +31,25 @@ class Ledger:
     def __init__(self):
         self.lock = threading.Lock()
         self.acknowledged, self.failed, self.unknown = set(), 0, set()
-        self.last, self.longest = None, 0.0
+        self.last, self.longest, self.dark = None, 0.0, 0.0
         self.error = ""
 
     def success(self, number):
-        now = time.monotonic()
         with self.lock:
+            first = not self.acknowledged
             self.acknowledged.add(number)
-            if self.last is not None:
-                self.longest = max(self.longest, now - self.last)
-            elif not self.acknowledged - {number}:
-                print("ready", flush=True)
-            self.last = now
+            self.look()
+        if first:
+            print("ready", flush=True)
+
+    def look(self):
+        """The time since the last acknowledgement is over."""
+        now = time.monotonic()
+        if self.last is not None:
+            gap = now - self.last
+            self.longest = max(self.longest, gap)
+            self.dark += gap if gap > DARK else 0.0
+        self.last = now
 
     def failure(self, number, error):
         with self.lock:
@@ -50,28 +61,63 @@ class Ledger:
 
 
 def connect():
-    address = f"bolt://{HOST}:{PORT}"
     return GraphDatabase.driver(
-        address, auth=None, connection_timeout=15, max_transaction_retry_time=0, telemetry_disabled=True
+        f"bolt://{HOST}:{PORT}",
+        auth=None,
+        connection_timeout=CONNECT,
+        connection_acquisition_timeout=ANSWER,
+        max_transaction_retry_time=0,
+        telemetry_disabled=True,
     )
 
 
-def write(ledger, end, first, step):
-    number = first
-    driver = connect()
-    while not end.is_set():
+class Line:
+    """One connection in a thread of its own: the driver waits for an answer for ever, and a lost node sends none."""
+
+    def __init__(self):
+        self.asked, self.answers = queue.Queue(), queue.Queue()
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def work(self):
+        driver = connect()
+        while True:
+            number = self.asked.get()
+            if number is None:
+                driver.close()
+                return
+            try:
+                with driver.session() as session:
+                    session.run("CREATE (:Drill {run: $run, id: $id})", run=RUN, id=number).consume()
+                self.answers.put(None)
+            except (DriverError, Neo4jError, OSError) as error:
+                self.answers.put(error)
+
+    def write(self, number):
+        """What went wrong, if anything did."""
+        self.asked.put(number)
         try:
-            with driver.session() as session:
-                session.run("CREATE (:Drill {run: $run, id: $id})", run=RUN, id=number).consume()
+            return self.answers.get(timeout=ANSWER)
+        except queue.Empty:
+            return TimeoutError(f"no answer for {ANSWER} s")
+
+    def leave(self):
+        self.asked.put(None)
+
+
+def write(ledger, end, number):
+    line = Line()
+    while not end.is_set():
+        error = line.write(number)
+        if error is None:
             ledger.success(number)
-        except (DriverError, Neo4jError, OSError) as error:
+        else:
             ledger.failure(number, error)
-            driver.close()
-            driver = connect()
+            line.leave()
+            line = Line()
             time.sleep(0.02)
-        number += step
-        time.sleep(0.005)
-    driver.close()
+        number += CLIENTS
+        time.sleep(0.02)
+    line.leave()
 
 
 def read_back():
@@ -91,13 +137,14 @@ def read_back():
 
 def main():
     ledger, end = Ledger(), threading.Event()
-    writers = [threading.Thread(target=write, args=(ledger, end, n, 2)) for n in range(2)]
+    writers = [threading.Thread(target=write, args=(ledger, end, n)) for n in range(CLIENTS)]
     for writer in writers:
         writer.start()
     sys.stdin.readline()
     end.set()
     for writer in writers:
         writer.join()
+    ledger.look()
     found = read_back()
     print(
         json.dumps(
@@ -106,6 +153,7 @@ def main():
                 "failed": ledger.failed,
                 "unknown": len(ledger.unknown),
                 "gapMs": round(ledger.longest * 1000),
+                "darkMs": round(ledger.dark * 1000),
                 "lost": len(ledger.acknowledged - set(found)),
                 "twice": len(found) - len(set(found)),
                 "lastError": ledger.error,

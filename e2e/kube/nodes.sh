@@ -4,6 +4,10 @@
 # iptables and the CNI plugins bridge and host-local; BIN is the folder of the
 # programs (build.sh), PAUSE an archive of the image localhost/pause:1.
 #
+# nodes.sh off|on DIR NODE       the power of a node is cut; it boots again
+# nodes.sh freeze|thaw DIR NODE  every process of a node stops; it goes on
+# nodes.sh cut|heal DIR NODE     the cable of a node is pulled; it is back
+#
 # A node is a network namespace behind a bridge, a mount namespace and a cgroup,
 # with its own containerd, kubelet and kube-proxy: nothing of the machine's own is
 # changed but the bridge, its routes and ip_forward, and `down` puts that back.
@@ -196,8 +200,64 @@ processes() { # node
   { find /sys/fs/cgroup -path "*mainstay-node$1*" -name cgroup.procs -exec cat {} + 2> /dev/null || :; ip netns pids "mainstay$1" 2> /dev/null || :; } | sort -u
 }
 
+# Kills until nobody is left: whoever dies last may have started another.
+kill_all() { # node
+  local pids
+  for _ in $(seq 50); do
+    pids=$(processes "$1")
+    [ -n "$pids" ] || return 0
+    # shellcheck disable=SC2086
+    kill -9 $pids 2> /dev/null || :
+    sleep .1
+  done
+}
+
+remove_groups() { # node
+  local c
+  for c in $(find /sys/fs/cgroup -depth -type d -path "*mainstay-node$1*" 2> /dev/null); do rmdir "$c" 2> /dev/null || :; done
+}
+
+unplug() { # node: its network is gone with it
+  ip netns del "mainstay$1" 2> /dev/null || :
+  ip link del "mainstay-n$1" 2> /dev/null || :
+  ip route del "10.244.$1.0/24" 2> /dev/null || :
+}
+
+# The cable first: whoever loses its power says no farewell.
+off() { # node
+  ip link set "mainstay-n$1" down
+  kill_all "$1"
+  unplug "$1"
+  remove_groups "$1"
+  rm -f "$dir/containerd$1.pid" "$dir/kubelet$1.pid" "$dir/proxy$1.pid"
+}
+
+# What a machine forgets when it boots is in state; its disks it keeps.
+on() { # node
+  rm -rf "$dir/node$1/state"
+  node "$1"
+  boot "$1"
+}
+
+# Its kernel still answers, and nobody behind it: a hung machine. Whoever was just being started is stopped in the next pass.
+freeze() { # node
+  local pids
+  for _ in 1 2 3; do
+    pids=$(processes "$1")
+    # shellcheck disable=SC2086
+    kill -STOP $pids 2> /dev/null || :
+  done
+}
+
+thaw() { # node
+  local pids
+  pids=$(processes "$1")
+  # shellcheck disable=SC2086
+  kill -CONT $pids 2> /dev/null || :
+}
+
 down() {
-  local n file pid c
+  local n file pid
   for file in "$dir"/kubelet*.pid "$dir"/proxy*.pid; do
     [ -f "$file" ] || continue
     pid=$(cat "$file")
@@ -205,17 +265,9 @@ down() {
     rm -f "$file"
   done
   for n in $(seq "$(cat "$dir/nodes" 2> /dev/null || echo 0)"); do
-    for _ in $(seq 50); do
-      pid=$(processes "$n")
-      [ -n "$pid" ] || break
-      # shellcheck disable=SC2086
-      kill -9 $pid 2> /dev/null || :
-      sleep .1
-    done
-    ip netns del "mainstay$n" 2> /dev/null || :
-    ip link del "mainstay-n$n" 2> /dev/null || :
-    ip route del "10.244.$n.0/24" 2> /dev/null || :
-    for c in $(find /sys/fs/cgroup -depth -type d -path "*mainstay-node$n*" 2> /dev/null); do rmdir "$c" 2> /dev/null || :; done
+    kill_all "$n"
+    unplug "$n"
+    remove_groups "$n"
   done
   [ ! -d "$dir/pki" ] || bash "$here/cluster.sh" down "$dir"
   ip link del $bridge 2> /dev/null || :
@@ -227,5 +279,8 @@ case $what in
   up) up "${1:-3}" ;;
   load) load "$@" ;;
   down) down ;;
-  *) echo "nodes.sh up DIR NODES | load DIR IMAGE.tar... | down DIR" >&2; exit 2 ;;
+  off | on | freeze | thaw) $what "$1" ;;
+  cut) ip link set "mainstay-n$1" down ;;
+  heal) ip link set "mainstay-n$1" up ;;
+  *) echo "nodes.sh up DIR NODES | load DIR IMAGE.tar... | down DIR | off|on|freeze|thaw|cut|heal DIR NODE" >&2; exit 2 ;;
 esac

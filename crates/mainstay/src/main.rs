@@ -7,6 +7,7 @@ mod hibernate;
 mod kubernetes;
 mod operator;
 mod pod;
+mod restore;
 mod sandbox;
 mod show;
 mod wish;
@@ -50,7 +51,7 @@ enum Command {
     /// docs/hibernation.md says more.
     #[command(subcommand)]
     Hibernate(hibernate::Hibernate),
-    /// What resets set aside: list it, or delete it for good.
+    /// What resets set aside: list it, fetch it, or delete it for good.
     #[command(subcommand)]
     Quarantine(wish::Quarantine),
     /// Break a cluster on purpose while clients write, and report what they noticed and what was lost.

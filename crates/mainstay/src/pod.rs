@@ -4,13 +4,13 @@ use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use mainstay_core::memgraph::helper::{HELPER_PORT, Me, PreStop, PreStopLimits};
-use mainstay_core::memgraph::ids::{Ordinal, PodUid};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId};
 use mainstay_core::memgraph::objects::ClusterName;
 use mainstay_core::ring::ids::{ClusterUid, Member, PodUid as RingPodUid};
 use mainstay_core::ring::spec::{Engine, ScyllaVersion};
 use operator::pod::{
     Ask, AskError, DataVolume, Helper, Launch, RealDisk, RingAskError, RingTask, Task, prepare, record,
-    ring_gate, until_free,
+    ring_gate, send, until_free,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -54,6 +54,18 @@ pub(crate) enum Command {
     /// A bootstrapped disk starts. An empty one starts only with the operator's permission, which names this pod, this
     /// claim and this disk, and is used once. docs/ring.md says more.
     RingGate(Box<GateArguments>),
+    /// Write what a hard reset set aside to standard output, for `mainstay quarantine restore`.
+    Export(ExportArguments),
+}
+
+/// What is to be written.
+#[derive(Args)]
+pub(crate) struct ExportArguments {
+    /// Where the volume is mounted.
+    #[arg(long, default_value = "/var/lib/memgraph")]
+    data: PathBuf,
+    /// The number of the request.
+    id: u64,
 }
 
 /// Which member of which ring, and how its database is started.
@@ -137,6 +149,7 @@ pub(crate) fn command(command: Command) -> ExitCode {
         Command::PreStop(arguments) => crate::run_to_end("pod pre-stop", pre_stop(*arguments)),
         Command::Install { to } => crate::run_to_end("pod install", async move { install(&to) }),
         Command::RingGate(arguments) => gate(*arguments),
+        Command::Export(arguments) => crate::run_to_end("pod export", export(arguments)),
     }
 }
 
@@ -215,6 +228,15 @@ async fn serve(arguments: ServeArguments) -> Result<()> {
         stop.cancel();
     };
     tokio::join!(serving, told);
+    Ok(())
+}
+
+async fn export(arguments: ExportArguments) -> Result<()> {
+    let ExportArguments { data, id } = arguments;
+    let folder = DataVolume::new(data, RealDisk).quarantine(ResetId(id));
+    // Large files and a slow reader: not on the thread that everything else runs on.
+    let sent = tokio::task::spawn_blocking(move || send(&folder, &mut std::io::stdout().lock()));
+    sent.await??;
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! `mainstay reset`, `mainstay approve` and `mainstay quarantine`: what people ask for once.
 //!
-//! Each is an annotation of the cluster's object: the operator reads it, decides by the same rules as always, and says
+//! Each but `restore`, which only reads, is an annotation of the cluster's object: the operator reads it, decides by the same rules as always, and says
 //! in the status what came of it. Nothing is done behind its back.
 
 use crate::kubernetes::client_for_people;
+use crate::restore;
 use anyhow::{Context, Result, bail};
 use api::MemgraphCluster;
 use api::memgraph::QuarantineStatus;
@@ -62,8 +63,28 @@ pub(crate) struct PodArguments {
 pub(crate) enum Quarantine {
     /// What resets set aside, on whose volume, and how large it is.
     List(ListArguments),
+    /// Fetch a copy: a folder that a Memgraph opens with --data-directory. The pod and its data stay as they are.
+    ///
+    /// It is read through the API server, by the container `helper`, with your own right to `pods/exec`. It is never
+    /// put back onto a pod: MAIN would refuse it, and the operator would reset it again. docs/hard-reset.md says how
+    /// to go on.
+    Restore(RestoreArguments),
     /// Delete it for good.
     Purge(PurgeArguments),
+}
+
+/// What is to be fetched.
+#[derive(Args)]
+pub(crate) struct RestoreArguments {
+    /// The pod on whose volume it is.
+    pod: String,
+    /// The number that `mainstay quarantine list` shows.
+    id: u64,
+    /// The folder that is made; POD-ID here, if not given.
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+    #[command(flatten)]
+    way: Way,
 }
 
 /// Of which pods.
@@ -100,6 +121,7 @@ pub(crate) fn approve(arguments: PodArguments) -> ExitCode {
 pub(crate) fn quarantine(command: Quarantine) -> ExitCode {
     match command {
         Quarantine::List(arguments) => crate::run_to_end("quarantine list", list(arguments)),
+        Quarantine::Restore(arguments) => crate::run_to_end("quarantine restore", restore(arguments)),
         Quarantine::Purge(arguments) => crate::run_to_end("quarantine purge", purge(arguments)),
     }
 }
@@ -125,6 +147,14 @@ impl Found {
         let id = id.with_context(|| format!("the database of {} does not run", self.pod.name_any()))?;
         id.parse()
             .with_context(|| format!("`{id}` is no name of a container"))
+    }
+
+    /// What was set aside, as the operator last saw it.
+    fn quarantines(&self) -> &[QuarantineStatus] {
+        self.cluster
+            .status
+            .as_ref()
+            .map_or(&[], |status| &status.quarantines)
     }
 
     /// Why a reset of this pod cannot come to anything, if that is plain already.
@@ -184,17 +214,40 @@ async fn process_wish(arguments: PodArguments, annotation: &'static str, what: &
     ask(&client, &way, &found, what, (annotation, value)).await
 }
 
+async fn restore(arguments: RestoreArguments) -> Result<()> {
+    let RestoreArguments { pod, id, to, way } = arguments;
+    let client = client_for_people(way.place.kubeconfig.as_deref()).await?;
+    let found = find(&client, &way.place, &pod).await?;
+    let bytes = restore::known(found.quarantines(), &pod, id)?;
+    let to = to.unwrap_or_else(|| PathBuf::from(format!("{pod}-{id}")));
+    let goal = restore::Goal::new(&to)?;
+    let mut told =
+        json!({ "asked": "restore", "pod": pod, "id": id, "to": to, "bytes": bytes, "dryRun": way.dry_run });
+    if !way.dry_run {
+        let sum = restore::fetch(&client, &found.pod, id, &goal).await?;
+        told = json!({ "asked": "restore", "pod": pod, "id": id, "to": to, "bytes": sum.bytes, "files": sum.files, "dryRun": false });
+    }
+    if way.place.output == Some(Output::Json) {
+        println!("{}", serde_json::to_string_pretty(&told)?);
+    } else if way.dry_run {
+        println!(
+            "would fetch {bytes} bytes that request {id} set aside on {pod} into {}",
+            to.display()
+        );
+    } else {
+        let (folder, files, bytes) = (to.display(), &told["files"], &told["bytes"]);
+        println!(
+            "{files} files, {bytes} bytes are in {folder}\n`memgraph --data-directory={folder}` opens them"
+        );
+    }
+    Ok(())
+}
+
 async fn purge(arguments: PurgeArguments) -> Result<()> {
     let PurgeArguments { pod, id, way } = arguments;
     let client = client_for_people(way.place.kubeconfig.as_deref()).await?;
     let found = find(&client, &way.place, &pod).await?;
-    let status = found.cluster.status.as_ref();
-    let known = status.iter().flat_map(|status| &status.quarantines);
-    let there = known.into_iter().any(|q| q.pod == pod && q.id == id);
-    anyhow::ensure!(
-        there,
-        "nothing was set aside on {pod} by request {id}; see `mainstay quarantine list`"
-    );
+    restore::known(found.quarantines(), &pod, id)?;
     let value = format!("{} {id}", found.ordinal.0);
     ask(&client, &way, &found, "purge", (PURGE, value)).await
 }

@@ -100,7 +100,7 @@ fn a_replica_that_diverges_under_load_is_reset_by_itself_and_costs_no_write() {
 
 /// T7 on real processes.
 #[test]
-fn an_old_marker_on_a_pod_that_became_main_wipes_nothing() {
+fn t7_an_old_marker_on_a_pod_that_became_main_wipes_nothing() {
     let folder = Folder::new("stale").unwrap();
     let output = drill(&folder, &["stale-marker", "--json", "--patience", "300"]).unwrap();
     let said = lines(&output);

@@ -18,6 +18,7 @@
 //! | L5 | signals and exit codes |
 //! | L7 (relists) | the watch is the shell's; what a decision makes of its gaps is here |
 //! | L8 | is the simulation itself |
+//! | H5 to H7, H9, H10 | need real processes, a disk or a server's version; `resets.rs` says where they are |
 //!
 //! Where the protocol differs from a scenario on purpose, the test says so in its comment.
 
@@ -32,4 +33,5 @@ mod acceptance {
     mod lease;
     mod reconcile;
     mod repair;
+    mod resets;
 }

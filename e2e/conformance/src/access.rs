@@ -11,6 +11,7 @@ checks![
     a_role_gives_what_it_names_and_no_more,
     one_can_ask_what_one_may,
     a_bad_token_is_unauthorized,
+    nobody_grants_what_he_has_not,
 ];
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/{ns}";
@@ -152,4 +153,26 @@ async fn a_bad_token_is_unauthorized(world: World) -> Result<()> {
     };
     let read = nobody.get("/api/v1/{ns}/configmaps").await?;
     world.refused("read", &read, 401, "Unauthorized")
+}
+
+async fn nobody_grants_what_he_has_not(world: World) -> Result<()> {
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]},
+    ]);
+    let Some(robot) = account(&world, &rules).await? else {
+        return Ok(());
+    };
+    let role = |name: &str, verb: &str| {
+        json!({
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}],
+        })
+    };
+    let made = robot.post(&format!("{RBAC}/roles"), &role("has", "get")).await?;
+    world.worked("what he has", made)?;
+    let refused = robot
+        .post(&format!("{RBAC}/roles"), &role("has-not", "delete"))
+        .await?;
+    world.refused("what he has not", &refused, 403, "Forbidden")
 }

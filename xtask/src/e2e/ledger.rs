@@ -22,6 +22,7 @@ pub(crate) struct Counted {
     pub(crate) failed: u64,
     pub(crate) unknown: u64,
     pub(crate) gap_ms: u64,
+    pub(crate) dark_ms: u64,
     pub(crate) lost: u64,
     pub(crate) twice: u64,
     pub(crate) last_error: String,
@@ -41,8 +42,11 @@ impl Drop for Clients {
 /// Writes while this is done.
 pub(crate) fn during(place: &Place<'_>, fault: fn(&Place<'_>) -> Result<()>) -> Result<Counted> {
     let run = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let gateway = place.gateway()?;
-    let mut command = place.python()?;
+    let gateway = place.service()?;
+    // Whatever happens to a node happens to MAIN's.
+    let main = place.main_node()?;
+    let node = place.nodes().filter(|node| *node != main).last().unwrap_or(main);
+    let mut command = place.command_on(node, &place.python()?);
     command
         .args(["e2e/ledger.py", &gateway, "7687", &run.to_string()])
         .stdin(Stdio::piped())

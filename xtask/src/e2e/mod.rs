@@ -1,7 +1,11 @@
 //! `cargo xtask e2e`: the charts and the image on a real Kubernetes with nodes, and what clients notice.
 
 mod ledger;
+mod look;
+mod nodes;
 mod place;
+mod pods;
+mod resets;
 mod rights;
 mod suites;
 
@@ -26,6 +30,9 @@ pub(crate) struct E2eArgs {
     /// Only these suites
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     only: Vec<String>,
+    /// How often each suite is run
+    #[arg(long, default_value_t = 1)]
+    rounds: u32,
     /// A program that was built before for the image, statically linked
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
@@ -35,6 +42,9 @@ pub(crate) struct E2eArgs {
     /// Leave the Kubernetes running, to look at it; the next run replaces it
     #[arg(long)]
     keep: bool,
+    /// On the Kubernetes that `--keep` left running, with what is installed there
+    #[arg(long)]
+    again: bool,
     /// Print the suites, and run none
     #[arg(long)]
     list: bool,
@@ -53,17 +63,27 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
         for Suite {
             name,
             about,
+            before: _,
             fault: _,
         } in SUITES
         {
-            println!("{name:16} {about}");
+            println!("{name:18} {about}");
         }
         return Ok(Verdict::Good);
     }
     ensure!((1..=9).contains(&args.nodes), "--nodes is 1 to 9");
     let chosen = chosen(&args.only)?;
-    let place = Place::prepare(workspace, args.nodes, args.program.as_deref())?;
-    let went = place.up().and_then(|()| run(&place, &chosen, args.one_namespace));
+    let (place, up) = if args.again {
+        (
+            Place::found(workspace, args.nodes, args.program.as_deref())?,
+            Ok(()),
+        )
+    } else {
+        let place = Place::prepare(workspace, args.nodes, args.program.as_deref())?;
+        let up = place.up().and_then(|()| install(&place, args));
+        (place, up)
+    };
+    let went = up.and_then(|()| run(&place, &chosen, args));
     // A part of the suites does not need every right.
     let rights = if went.is_ok() && chosen.len() == SUITES.len() {
         println!("\n== rights: every verb of the chart is needed, and none is missing");
@@ -79,58 +99,115 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
     } else {
         place.down()?;
     }
-    let rows = went?;
-    println!(
-        "\n{:16} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6}",
-        "suite", "seconds", "gap ms", "acked", "failed", "unknown", "lost", "twice"
-    );
-    for Row { name, took, counted } in &rows {
-        let Counted {
-            acknowledged,
-            failed,
-            unknown,
-            gap_ms,
-            lost,
-            twice,
-            last_error: _,
-        } = counted;
-        println!(
-            "{name:16} {:>8.1} {gap_ms:>8} {acknowledged:>8} {failed:>8} {unknown:>8} {lost:>6} {twice:>6}",
-            took.as_secs_f64()
-        );
+    let (rows, failed) = went?;
+    table(&rows);
+    for (name, error) in &failed {
+        println!("FAILED {name}: {error:#}");
     }
     rights?;
-    let whole = rows
+    let kept = rows
         .iter()
         .all(|row| row.counted.lost == 0 && row.counted.twice == 0);
+    let whole = kept && failed.is_empty();
     Ok(if whole { Verdict::Good } else { Verdict::Bad })
 }
 
-fn run(place: &Place<'_>, chosen: &[&'static Suite], one_namespace: bool) -> Result<Vec<Row>> {
+/// One line a suite: gaps in the middle and at worst, counts of all its rounds together.
+fn table(rows: &[Row]) {
+    println!(
+        "\n{:18} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6}",
+        "suite",
+        "rounds",
+        "seconds",
+        "gap ms",
+        "worst",
+        "dark ms",
+        "acked",
+        "failed",
+        "unknown",
+        "lost",
+        "twice"
+    );
+    for rounds in rows.chunk_by(|one, next| one.name == next.name) {
+        let mut gaps: Vec<u64> = rounds.iter().map(|row| row.counted.gap_ms).collect();
+        gaps.sort_unstable();
+        let sum = |count: fn(&Counted) -> u64| rounds.iter().map(|row| count(&row.counted)).sum::<u64>();
+        println!(
+            "{:18} {:>6} {:>8.1} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6}",
+            rounds.first().map_or("", |row| row.name),
+            rounds.len(),
+            rounds.iter().map(|row| row.took.as_secs_f64()).sum::<f64>(),
+            gaps.get(gaps.len() / 2).copied().unwrap_or_default(),
+            gaps.last().copied().unwrap_or_default(),
+            rounds
+                .iter()
+                .map(|row| row.counted.dark_ms)
+                .max()
+                .unwrap_or_default(),
+            sum(|counted| counted.acknowledged),
+            sum(|counted| counted.failed),
+            sum(|counted| counted.unknown),
+            sum(|counted| counted.lost),
+            sum(|counted| counted.twice),
+        );
+    }
+}
+
+fn install(place: &Place<'_>, args: &E2eArgs) -> Result<()> {
     let began = Instant::now();
-    place.install(one_namespace)?;
-    place.until_protected(Duration::from_mins(3))?;
+    place.install(args.one_namespace)?;
+    place.until_protected()?;
     println!(
         "serving and protected {:.1} s after the charts were installed",
         began.elapsed().as_secs_f64()
     );
-    let mut rows = Vec::new();
-    for Suite { name, about, fault } in chosen {
-        println!("\n== {name}: {about}");
-        let began = Instant::now();
-        let counted = ledger::during(place, *fault).with_context(|| format!("suite {name}"))?;
-        ensure!(counted.acknowledged > 0, "suite {name}: nothing was acknowledged");
-        if !counted.last_error.is_empty() {
-            println!("the last error of a client: {}", counted.last_error);
+    Ok(())
+}
+
+type Failed = Vec<(&'static str, anyhow::Error)>;
+
+/// A suite that fails does not keep the others from being run, if the cluster becomes whole again.
+fn run(place: &Place<'_>, chosen: &[&'static Suite], args: &E2eArgs) -> Result<(Vec<Row>, Failed)> {
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    for suite in chosen {
+        for round in 1..=args.rounds {
+            place.until_whole()?;
+            match play(place, suite, round) {
+                Ok(row) => rows.push(row),
+                Err(error) => {
+                    println!("FAILED {}: {error:#}", suite.name);
+                    failed.push((suite.name, error));
+                }
+            }
         }
-        println!("== {name}: ok in {:.1} s", began.elapsed().as_secs_f64());
-        rows.push(Row {
-            name,
-            took: began.elapsed(),
-            counted,
-        });
     }
-    Ok(rows)
+    Ok((rows, failed))
+}
+
+fn play(place: &Place<'_>, suite: &'static Suite, round: u32) -> Result<Row> {
+    let Suite {
+        name,
+        about,
+        before,
+        fault,
+    } = suite;
+    println!("\n== {name} {round}: {about}");
+    before(place).with_context(|| format!("before suite {name}"))?;
+    let (began, term) = (Instant::now(), place.term()?);
+    let counted = ledger::during(place, *fault).with_context(|| format!("suite {name}"))?;
+    ensure!(counted.acknowledged > 0, "suite {name}: nothing was acknowledged");
+    if !counted.last_error.is_empty() {
+        println!("the last error of a client: {}", counted.last_error);
+    }
+    for term in place.terms_after(term)? {
+        println!("{term}");
+    }
+    let took = began.elapsed();
+    println!(
+        "== {name} {round}: ok in {:.1} s: {counted:?}",
+        took.as_secs_f64()
+    );
+    Ok(Row { name, took, counted })
 }
 
 fn chosen(only: &[String]) -> Result<Vec<&'static Suite>> {

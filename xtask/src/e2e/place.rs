@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::look::Node;
 use crate::drills;
 use crate::helm;
 use crate::image;
@@ -26,25 +26,29 @@ const PROGRAMS: &[&str] = &[
     "kube-proxy",
 ];
 const TAG: &str = "e2e";
+/// The same program by another name: what an upgrade brings.
+const NEXT: &str = "e2e-next";
 const OWN: &str = "localhost/mainstay";
 const STAND_IN: &str = "localhost/memgraph-stand-in";
-const CLUSTER: &str = "memgraph-ha";
-/// Pods of the cluster; each node has a volume for all of them, wherever they are scheduled.
-const PODS: u8 = 3;
+/// As many pods as any suite wants; each node has a volume for all of them, wherever they are scheduled.
+const PODS: u8 = 4;
 
 pub(crate) struct Place<'a> {
     workspace: &'a Workspace,
     folder: PathBuf,
     programs: PathBuf,
     helm: PathBuf,
-    images: [PathBuf; 2],
+    images: Vec<PathBuf>,
     pause: PathBuf,
+    /// Statically linked: what runs in the pods is also what a person calls here.
+    program: PathBuf,
     nodes: u8,
 }
 
 impl<'a> Place<'a> {
     pub(crate) const OPERATORS: &'static str = "mainstay";
     pub(crate) const DATABASES: &'static str = "db";
+    pub(crate) const CLUSTER: &'static str = "memgraph-ha";
 
     /// Builds what is missing; nothing runs yet.
     pub(crate) fn prepare(workspace: &'a Workspace, nodes: u8, program: Option<&Path>) -> Result<Self> {
@@ -66,12 +70,33 @@ impl<'a> Place<'a> {
             // The cluster without nodes of `cargo xtask kube` uses the same ports, and its own folder.
             folder: tools::home(workspace).join("real-nodes"),
             helm: helm::ensure(workspace)?,
-            images: [
+            images: vec![
                 made(OWN, TAG, &program, &[])?,
+                made(OWN, NEXT, &program, &[])?,
                 made(STAND_IN, TAG, &program, image::STAND_IN)?,
             ],
             pause: made("localhost/pause", "1", &programs.join("pause"), &[])?,
             programs,
+            program,
+            nodes,
+        })
+    }
+
+    /// What an earlier run left running: nothing is built but what is missing, and no image is loaded.
+    pub(crate) fn found(workspace: &'a Workspace, nodes: u8, program: Option<&Path>) -> Result<Self> {
+        let mut build = workspace.command("bash");
+        let programs = capture(build.arg("e2e/kube/build.sh").args(PROGRAMS))?;
+        Ok(Self {
+            workspace,
+            folder: tools::home(workspace).join("real-nodes"),
+            helm: helm::ensure(workspace)?,
+            images: Vec::new(),
+            pause: PathBuf::new(),
+            programs: PathBuf::from(String::from_utf8(programs)?.trim()),
+            program: match program {
+                Some(path) => path.to_path_buf(),
+                None => image::build(workspace)?,
+            },
             nodes,
         })
     }
@@ -134,8 +159,34 @@ impl<'a> Place<'a> {
         serde_json::from_slice(&capture(&mut command)?).context("kubectl did not print an object")
     }
 
-    pub(crate) fn cluster(&self) -> Result<Value> {
-        self.object(Self::DATABASES, &format!("mgc/{CLUSTER}"))
+    /// An object that is no kind of its own; what the API server said against it.
+    pub(crate) fn create_raw(&self, path: &str, object: &Value) -> Result<Result<(), String>> {
+        let file = self.folder.join("log/raw.json");
+        fs::write(&file, object.to_string()).with_context(|| format!("cannot write {}", file.display()))?;
+        let mut command = self.kubectl_command(&["create", "--raw", path, "-f"]);
+        let output = command.arg(&file).output().context("kubectl cannot be started")?;
+        if output.status.success() {
+            return Ok(Ok(()));
+        }
+        Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
+    /// `mainstay`, as a person would call it.
+    pub(crate) fn mainstay(&self, args: &[&str]) -> Result<()> {
+        let mut command = self.workspace.command(&self.program);
+        command.env("KUBECONFIG", self.kubeconfig()).args(args);
+        println!("$ {}", display(&command));
+        stream(&mut command)
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> {
+        (1..=self.nodes).map(Node)
+    }
+
+    /// Something happens to a node: `off`, `on`, `freeze`, `thaw`, `cut` or `heal`.
+    pub(crate) fn node(&self, what: &str, node: Node) -> Result<()> {
+        println!("$ nodes.sh {what} {node}");
+        stream(self.script(what).arg(node.0.to_string()))
     }
 
     /// The namespaces enforce `restricted`; then the charts, as a person would install them.
@@ -152,28 +203,34 @@ impl<'a> Place<'a> {
         if one_namespace {
             values.extend([("scope", "Namespace"), ("watchNamespace", Self::DATABASES)]);
         }
-        self.helm("mainstay", Self::OPERATORS, &values)?;
+        self.helm("install", "mainstay", Self::OPERATORS, &values)?;
         self.helm(
-            CLUSTER,
+            "install",
+            Self::CLUSTER,
             Self::DATABASES,
             &[
                 ("spec.image", &format!("{STAND_IN}:{TAG}")),
                 ("spec.storage.size", "1Gi"),
                 ("spec.storage.storageClass", "local"),
+                // Otherwise a replica that really diverged keeps everybody waiting for two minutes.
+                ("spec.hardReset.quiet", "5s"),
+                ("spec.hardReset.perHour", "60"),
             ],
         )
     }
 
-    fn helm(&self, chart: &str, namespace: &str, values: &[(&str, &str)]) -> Result<()> {
+    /// As a person would, with the settings of the first time.
+    pub(crate) fn upgrade(&self) -> Result<()> {
+        self.helm("upgrade", "mainstay", Self::OPERATORS, &[("image.tag", NEXT)])
+    }
+
+    fn helm(&self, what: &str, chart: &str, namespace: &str, values: &[(&str, &str)]) -> Result<()> {
         let mut command = self.workspace.command(&self.helm);
+        if what == "upgrade" {
+            command.arg("--reset-then-reuse-values");
+        }
         command
-            .args([
-                "install",
-                chart,
-                &format!("charts/{chart}"),
-                "--namespace",
-                namespace,
-            ])
+            .args([what, chart, &format!("charts/{chart}"), "--namespace", namespace])
             .env("KUBECONFIG", self.kubeconfig());
         for (name, value) in values {
             command.arg("--set").arg(format!("{name}={value}"));
@@ -209,69 +266,23 @@ impl<'a> Place<'a> {
         Ok(json!({ "apiVersion": "v1", "kind": "List", "items": items }))
     }
 
-    /// Looks at the cluster until this holds.
-    pub(crate) fn until(&self, patience: Duration, what: &str, holds: impl Fn(&Value) -> bool) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            let cluster = self.cluster()?;
-            if holds(&cluster) {
-                return Ok(());
-            }
-            if began.elapsed() > patience {
-                let reasons = cluster.pointer("/status/reasons").cloned().unwrap_or_default();
-                bail!("no {what} after {patience:?}; the operator says: {reasons}");
-            }
-            sleep(Duration::from_millis(200));
-        }
-    }
-
-    pub(crate) fn until_protected(&self, patience: Duration) -> Result<()> {
-        self.until(patience, "serving and protected cluster", |cluster| {
-            let conditions = cluster.pointer("/status/conditions").and_then(Value::as_array);
-            let is = |kind: &str| {
-                let mut all = conditions.into_iter().flatten();
-                all.any(|condition| condition["type"] == kind && condition["status"] == "True")
-            };
-            is("Ready") && is("Protected")
-        })
-    }
-
-    /// Every database pod is of the newest revision, which is not the first, and ready.
-    pub(crate) fn until_all_new(&self, patience: Duration) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            let set = self.object(Self::DATABASES, &format!("sts/{CLUSTER}"))?;
-            let number = |at: &str| set.pointer(at).and_then(Value::as_u64);
-            let pods = Some(u64::from(PODS));
-            let seen = number("/status/observedGeneration") == number("/metadata/generation");
-            let changed = number("/metadata/generation") > Some(1);
-            let new = number("/status/updatedReplicas") == pods && number("/status/readyReplicas") == pods;
-            if seen && changed && new {
-                return Ok(());
-            }
-            if began.elapsed() > patience {
-                let status = set.pointer("/status").cloned().unwrap_or_default();
-                bail!("not every pod is new after {patience:?}: {status}");
-            }
-            sleep(Duration::from_millis(200));
-        }
-    }
-
-    /// The address of a gateway: the machine reaches pods, and no Service.
-    pub(crate) fn gateway(&self) -> Result<String> {
-        let pods = self.object(Self::DATABASES, "pods")?;
-        let all = pods.pointer("/items").and_then(Value::as_array);
-        all.into_iter()
-            .flatten()
-            .filter(|pod| pod.pointer("/metadata/labels/mainstay.dev~1role") == Some(&json!("gateway")))
-            .find_map(|pod| pod.pointer("/status/podIP").and_then(Value::as_str))
-            .map(str::to_owned)
-            .context("there is no gateway")
-    }
-
     /// Python with the driver of applications.
-    pub(crate) fn python(&self) -> Result<Command> {
-        Ok(self.workspace.command(drills::python(self.workspace)?))
+    pub(crate) fn python(&self) -> Result<PathBuf> {
+        drills::python(self.workspace)
+    }
+
+    /// A program on this machine; it reaches pods, and no Service.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        self.workspace.command(program)
+    }
+
+    /// The same, in the network of a node: it reaches what a pod with the host's network there would reach.
+    pub(crate) fn command_on(&self, node: Node, program: &Path) -> Command {
+        let mut command = self.workspace.command("nsenter");
+        command
+            .arg(format!("--net=/run/netns/mainstay{}", node.0))
+            .arg(program);
+        command
     }
 
     /// After a failure: what there is to see. What cannot be had is left out.
@@ -279,7 +290,7 @@ impl<'a> Place<'a> {
         let questions: [&[&str]; 4] = [
             &["get", "nodes,pods,pvc,mgc", "-A", "-o", "wide"],
             &["get", "events", "-A", "--sort-by=.lastTimestamp"],
-            &["-n", Self::DATABASES, "describe", "mgc", CLUSTER],
+            &["-n", Self::DATABASES, "describe", "mgc", Self::CLUSTER],
             &[
                 "-n",
                 Self::OPERATORS,

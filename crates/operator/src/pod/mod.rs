@@ -8,10 +8,12 @@
 //! | `pre_stop` | when a database that is told to end may end |
 //! | `ring_gate` | what stands before every start of a ring's database |
 //! | `volume` | what is on the volume, and the few changes that are made to it |
+//! | `copy` | what was set aside, on its way to a person |
 //! | `disk` | single file operations, so that a test can cut them off anywhere |
 //!
 //! What is decided is in `mainstay_core::memgraph::prepare` and `mainstay_core::memgraph::helper`.
 
+mod copy;
 mod disk;
 mod helper;
 mod pre_stop;
@@ -19,6 +21,7 @@ mod prepare;
 mod ring_gate;
 mod volume;
 
+pub use copy::{CopyError, Receiver, Sum, send};
 pub use disk::{Disk, RealDisk};
 pub use helper::{Ask, Helper};
 pub use pre_stop::until_free;

@@ -179,8 +179,11 @@ pub(super) fn launch(
 /// A command in the surroundings of a container, for hooks, probes and exec.
 pub(super) fn command(words: &[String], like: &Launch, paths: &Paths) -> Launch {
     let mut words = words.iter().map(|word| paths.translate(word));
+    let program = PathBuf::from(words.next().unwrap_or_default());
+    // An image of one program has it at its root.
+    let own = program.parent() == Some(Path::new("/")) && program.file_name() == like.program.file_name();
     Launch {
-        program: words.next().unwrap_or_default().into(),
+        program: if own { like.program.clone() } else { program },
         args: words.collect(),
         ..like.clone()
     }

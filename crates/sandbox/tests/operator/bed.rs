@@ -17,6 +17,7 @@ use mainstay_core::lease::LeaseTiming;
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::document::{Document, Parsed};
 use mainstay_core::memgraph::record::State;
+use mainstay_core::memgraph::rules::Rules;
 use operator::engine::queue::Limits;
 use operator::engine::turns::Pace;
 use operator::engine::watch::Scope;
@@ -27,6 +28,7 @@ use sandbox::kube::Kubernetes;
 use sandbox::node::{BackOff, Config, Images, Nodes, Party};
 use sandbox::standin::memgraph::client::{Client as Bolt, Outcome};
 use serde_json::json;
+use sim::kube::User;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -114,12 +116,21 @@ impl Bed {
 
     /// A cluster of so many pods. The last flags are the stand-in's own.
     pub(crate) async fn create(&self, replicas: u8) -> Result<()> {
+        self.create_cluster(replicas, false).await
+    }
+
+    /// The same, with gateways: their pods do nothing here.
+    pub(crate) async fn create_with_gateway(&self, replicas: u8) -> Result<()> {
+        self.create_cluster(replicas, true).await
+    }
+
+    async fn create_cluster(&self, replicas: u8, gateway: bool) -> Result<()> {
         let cluster: MemgraphCluster = serde_json::from_value(json!({
             "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
             "metadata": { "name": NAME, "namespace": "default" },
             "spec": {
                 "replicas": replicas,
-                "gateway": { "enabled": false },
+                "gateway": { "enabled": gateway },
                 "flags": ["--replication-address=0.0.0.0", "--profile=3.12"],
             },
         }))?;
@@ -134,6 +145,20 @@ impl Bed {
 
     /// The same, and somebody is told what it does.
     pub(crate) async fn operator_with(&self, tap: Tap) -> Result<Running> {
+        self.operator_by(tap, User::admin(), Rules::ALL).await
+    }
+
+    /// One that forgets rules.
+    pub(crate) async fn operator_without(&self, rules: Rules) -> Result<Running> {
+        self.operator_by(Tap::default(), User::admin(), rules).await
+    }
+
+    /// One that may do what this account may.
+    pub(crate) async fn operator_as(&self, user: &User) -> Result<Running> {
+        self.operator_by(Tap::default(), user.clone(), Rules::ALL).await
+    }
+
+    async fn operator_by(&self, tap: Tap, user: User, rules: Rules) -> Result<Running> {
         let settings = Settings {
             settle: Duration::from_millis(500),
             interval: Duration::from_millis(200),
@@ -141,8 +166,8 @@ impl Bed {
             ..Settings::default()
         };
         let config = OperatorConfig {
-            client: self.client.clone(),
-            lease_client: self.kubernetes.client(),
+            client: self.kubernetes.client_as(user.clone()),
+            lease_client: self.kubernetes.client_as(user),
             scope: Scope::All,
             lease_namespace: "default".to_owned(),
             lease_name: "mainstay-operator".to_owned(),
@@ -160,6 +185,7 @@ impl Bed {
                 command: Duration::from_millis(1_500),
                 probe: Duration::from_millis(500),
                 tap,
+                rules,
                 ..settings
             },
             ring: None,

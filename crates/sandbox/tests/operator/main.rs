@@ -1,9 +1,11 @@
 //! The operator on the small Kubernetes, with stand-ins as real processes.
 
 mod bed;
+mod false_divergence;
 mod faults;
 mod kills;
 mod manifests;
+mod rights;
 mod through_gateway;
 
 use anyhow::{Context, Result, ensure};

@@ -8,6 +8,7 @@
 //! Read [`Store::handle`] first: it is the whole path of a request.
 
 mod apply;
+mod audit;
 pub mod controllers;
 mod crd;
 mod defaults;
@@ -16,6 +17,7 @@ mod discovery;
 mod events;
 mod failure;
 mod fields;
+mod granting;
 mod kinds;
 mod list;
 mod meta;
@@ -34,6 +36,7 @@ mod value;
 mod watch;
 mod write;
 
+pub use audit::{Asked, Audit, Times};
 pub use failure::{Cause, Failure};
 pub use jiff::Timestamp;
 pub use kinds::{Kind, KindInfo};

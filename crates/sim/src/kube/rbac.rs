@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::audit::Asked;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::request::{ApiRequest, Method, Target, User};
@@ -72,6 +73,28 @@ impl Attributes {
             path: String::new(),
         }
     }
+}
+
+/// What the log keeps of a request: those of service accounts for objects.
+pub(super) fn asked(request: &ApiRequest, target: Option<&Target>) -> Option<Asked> {
+    if !request.user.name.starts_with("system:serviceaccount:") {
+        return None;
+    }
+    let Attributes {
+        verb,
+        group,
+        resource,
+        namespace,
+        name: _,
+        path: _,
+    } = Attributes::of(request, Some(target?));
+    Some(Asked {
+        user: request.user.name.clone(),
+        verb,
+        group,
+        resource,
+        namespace,
+    })
 }
 
 /// The name that a field selector asks for, if it asks for one.
@@ -151,7 +174,8 @@ fn is_subject(subject: &Value, user: &User) -> bool {
     }
 }
 
-fn role<'a>(store: &'a Store, binding: &Value) -> Option<&'a Value> {
+/// What a binding binds to.
+pub(super) fn role<'a>(store: &'a Store, binding: &Value) -> Option<&'a Value> {
     let name = text(binding, "/roleRef/name");
     match text(binding, "/roleRef/kind") {
         "ClusterRole" => store.get(Kind::CLUSTER_ROLE, "", name),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::audit::Audit;
 use super::failure::Failure;
 use super::kinds::{Kind, KindInfo, Registry, Resource};
 use super::meta;
@@ -55,6 +56,7 @@ pub struct Store {
     pub(crate) compacted: u64,
     pub(crate) tokens: BTreeMap<String, reviews::Token>,
     pub(crate) rules: Arc<dyn Rules>,
+    pub(crate) audit: Audit,
     /// The time of the last request: ages in tables count from it.
     pub(crate) now: Timestamp,
 }
@@ -139,6 +141,7 @@ impl Store {
             log: VecDeque::new(),
             compacted: 0,
             tokens: BTreeMap::new(),
+            audit: Audit::new(),
             rules,
             now,
         };
@@ -193,7 +196,9 @@ impl Store {
     fn answer(&mut self, now: Timestamp, request: &ApiRequest) -> Result<Answer, Failure> {
         let segments = request::segments(&request.path)?;
         let target = request::target(&segments);
-        rbac::authorize(self, request, target.as_ref())?;
+        let judged = rbac::authorize(self, request, target.as_ref());
+        self.note(request, target.as_ref(), judged.is_ok());
+        judged?;
         if let Some(body) = discovery::answer(&self.kinds, request, &segments) {
             return body.map(|body| done(200, body));
         }
@@ -222,6 +227,23 @@ impl Store {
             info,
         };
         self.dispatch(&call)
+    }
+
+    fn note(&mut self, request: &ApiRequest, target: Option<&Target>, allowed: bool) {
+        let Some(asked) = rbac::asked(request, target) else {
+            return;
+        };
+        let times = self.audit.entry(asked).or_default();
+        *(if allowed {
+            &mut times.allowed
+        } else {
+            &mut times.refused
+        }) += 1;
+    }
+
+    /// What service accounts asked for so far.
+    pub fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     fn dispatch(&mut self, call: &Call<'_>) -> Result<Answer, Failure> {

@@ -10,7 +10,7 @@ use super::kinds::{Kind, KindInfo};
 use super::request::Answer;
 use super::store::{Call, Key, Store, done};
 use super::value::{items, lost, put, put_or_remove, remove, text};
-use super::{crd, defaults, events, meta, patch, schema};
+use super::{crd, defaults, events, granting, meta, patch, schema};
 
 /// Metadata that only the server writes.
 const SERVERS: &[&str] = &[
@@ -65,6 +65,7 @@ impl Store {
             defaults::first_status(call.resource.kind, &mut object);
         }
         let mut object = self.admitted(call, &object, None)?;
+        granting::check(self, call, None, &object)?;
         if call.resource.kind == Kind::SERVICE {
             self.cluster_ip(&mut object);
         }
@@ -296,6 +297,7 @@ impl Store {
             );
         }
         let mut new = self.admitted(call, &new, Some(old))?;
+        granting::check(self, call, Some(old), &new)?;
         Self::only_fewer_finalizers(call, old, &new)?;
         if call.info.generation && spec_changed(old, &new) {
             let generation = super::value::int(old, "/metadata/generation").unwrap_or(0) + 1;

@@ -183,6 +183,52 @@ async fn killed_before_any_file_operation_it_ends_the_same_when_it_runs_again() 
     assert_eq!(cuts, 13, "an operation was added: is it safe to be cut off?");
 }
 
+/// A disk on which the data cannot be moved: no permission, or somebody holds it.
+struct Busy;
+
+impl Disk for Busy {
+    fn make_folder(&mut self, path: &Path) -> io::Result<()> {
+        RealDisk.make_folder(path)
+    }
+    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        RealDisk.write(path, text)
+    }
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        if from.ends_with("mg_data") {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        RealDisk.rename(from, to)
+    }
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+    fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
+        RealDisk.remove_folder(path)
+    }
+    fn sync(&mut self, folder: &Path) -> io::Result<()> {
+        RealDisk.sync(folder)
+    }
+}
+
+#[tokio::test]
+async fn h6_while_the_data_cannot_be_moved_the_marker_stays_and_the_database_does_not_start() {
+    let folder = marked();
+    for _ in 0..3 {
+        let (ran, said) = run(&folder.0, Busy, &asking()).await;
+        let error = ran.unwrap_err();
+        assert!(error.to_string().contains("cannot set aside"), "{error}");
+        assert!(!said.contains(&"Init container finished".to_owned()), "{said:?}");
+        let now = names(&folder.0);
+        assert!(now.contains(&".hard-reset-requested".to_owned()), "{now:?}");
+        assert!(
+            now.contains(&"mg_data/wal/1".to_owned()),
+            "all of it is where it was: {now:?}"
+        );
+    }
+    run(&folder.0, RealDisk, &asking()).await.0.unwrap();
+    assert_eq!(names(&folder.0), RESET);
+}
+
 #[tokio::test]
 async fn killed_anywhere_and_then_overruled_the_data_is_in_one_of_two_places() {
     let overruled = asking().reset_done();

@@ -1,0 +1,122 @@
+//! Faults of whole nodes: always MAIN's.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::look::{Node, PATIENCE, until};
+use super::place::Place;
+
+/// So long a node is away that comes back by itself.
+const AWAY: Duration = Duration::from_secs(20);
+
+/// The operator that leads is not on MAIN's node.
+pub(super) fn leader_elsewhere(place: &Place<'_>) -> Result<()> {
+    if leader_node(place)? == place.main_node()? {
+        // Not both of them are there: they keep apart.
+        place.kubectl(&["-n", Place::OPERATORS, "delete", "pod", &place.leader()?])?;
+    }
+    place.until_whole()?;
+    ensure!(
+        leader_node(place)? != place.main_node()?,
+        "the leader stays on MAIN's node"
+    );
+    Ok(())
+}
+
+/// The operator that leads is on MAIN's node, and the other one is not.
+pub(super) fn leader_beside_main(place: &Place<'_>) -> Result<()> {
+    let main = place.main_node()?;
+    if leader_node(place)? == main {
+        return Ok(());
+    }
+    // Its successor can be scheduled beside MAIN alone; then the one that took over goes as well.
+    let others: Vec<Node> = place.nodes().filter(|node| *node != main).collect();
+    for node in &others {
+        place.kubectl(&["cordon", &node.to_string()])?;
+    }
+    let follower_is_there = follower(place)?
+        .map(|pod| place.node_of(Place::OPERATORS, &pod))
+        .transpose()?
+        == Some(main);
+    if !follower_is_there {
+        place.kubectl(&["-n", Place::OPERATORS, "delete", "pod", &place.leader()?])?;
+        place.until_whole()?;
+    }
+    for node in &others {
+        place.kubectl(&["uncordon", &node.to_string()])?;
+    }
+    if leader_node(place)? != main {
+        place.kubectl(&["-n", Place::OPERATORS, "delete", "pod", &place.leader()?])?;
+    }
+    place.until_whole()?;
+    ensure!(leader_node(place)? == main, "the leader is not on MAIN's node");
+    Ok(())
+}
+
+fn leader_node(place: &Place<'_>) -> Result<Node> {
+    place.node_of(Place::OPERATORS, &place.leader()?)
+}
+
+/// The operator that does not lead.
+fn follower(place: &Place<'_>) -> Result<Option<String>> {
+    let leader = place.leader()?;
+    let pods = place.object(Place::OPERATORS, "pods")?;
+    let names = pods["items"].as_array().into_iter().flatten();
+    Ok(names
+        .filter_map(|pod| pod.pointer("/metadata/name")?.as_str())
+        .find(|name| *name != leader)
+        .map(str::to_owned))
+}
+
+/// Somebody else serves while the node is away; it comes back, and all is whole.
+fn away(place: &Place<'_>, goes: &str, comes: &str) -> Result<()> {
+    let (node, term) = (place.main_node()?, place.term()?);
+    println!("on {node}: {}", place.pods_on(node)?.join(", "));
+    let began = Instant::now();
+    place.node(goes, node)?;
+    let served = place.until_serving_after(term);
+    let left = AWAY.saturating_sub(began.elapsed());
+    // Also after a failure: whoever looks at it finds the node there.
+    sleep(left);
+    place.node(comes, node)?;
+    served.with_context(|| format!("while {node} was away"))?;
+    place.until_whole()
+}
+
+pub(super) fn freeze(place: &Place<'_>) -> Result<()> {
+    away(place, "freeze", "thaw")
+}
+
+pub(super) fn partition(place: &Place<'_>) -> Result<()> {
+    away(place, "cut", "heal")
+}
+
+pub(super) fn power_cut(place: &Place<'_>) -> Result<()> {
+    away(place, "off", "on")
+}
+
+pub(super) fn drain(place: &Place<'_>) -> Result<()> {
+    let (main, node, term) = (place.main_pod()?, place.main_node()?, place.term()?);
+    let name = node.to_string();
+    place.kubectl(&[
+        "drain",
+        &name,
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        "--timeout=180s",
+    ])?;
+    place.until_serving_after(term)?;
+    // Its volume is on the node: its pod waits for it, and is the one that may be missing.
+    until(PATIENCE, "pod that waits for its node", || {
+        let pod = place.pod(&main)?;
+        Ok((pod.pointer("/status/phase") == Some(&"Pending".into())).then_some(()))
+    })?;
+    let now = place.main_pod()?;
+    ensure!(now != main, "MAIN is where it was");
+    ensure!(!place.evict(&now)?, "the budget let MAIN go while {main} is away");
+    println!("the budget keeps {now} while {main} is away");
+    place.kubectl(&["uncordon", &name])?;
+    place.until_whole()
+}
