@@ -1,4 +1,4 @@
-//! Every right of the operator is needed: it works with exactly the rules of the chart, and whichever verb is taken
+//! Every right that Memgraph clusters are given for is needed: the operator works with exactly the rules of the chart, and whichever verb is taken
 //! away is one that it asked for, or that it has to give to its gateways and databases.
 
 use crate::bed::{Bed, NAME};
@@ -8,6 +8,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams,
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
 use operator::install::{self, Install};
+use operator::rights as granted;
 use serde_json::{Value, json};
 use sim::kube::{Asked, Kind, User};
 use std::collections::BTreeSet;
@@ -263,11 +264,11 @@ async fn without_any_single_right_something_is_refused() -> Result<()> {
     operator.stop().await?;
 
     let asked = asked(&bed, &user)?;
-    let all = rights(&install::rules());
-    ensure!(all.len() > 40, "{} rights", all.len());
+    let (all, of_clusters) = (rights(&granted::all()), rights(&granted::memgraph()));
+    ensure!(of_clusters.len() > 40, "{} rights", of_clusters.len());
     ensure!(may_grant(&bed, &user).await?, "with all rights it can");
     let mut needless = Vec::new();
-    for gone in &all {
+    for gone in &of_clusters {
         change_rules(&bed, rules(all.iter().filter(|right| *right != gone).cloned())).await?;
         let mut refused = Vec::new();
         for one in &asked {
@@ -292,7 +293,7 @@ async fn an_operator_that_lacks_one_right_does_not_get_there() -> Result<()> {
     let bed = Bed::new().await?;
     install_rights(&bed).await?;
     let lost = |right: &Right| right.resource == "statefulsets" && right.verb == "create";
-    let left = rights(&install::rules()).into_iter().filter(|right| !lost(right));
+    let left = rights(&granted::all()).into_iter().filter(|right| !lost(right));
     change_rules(&bed, rules(left)).await?;
     let user = User::service_account("default", install::NAME);
     let operator = bed.operator_as(&user).await?;
