@@ -98,8 +98,8 @@ impl Place<'_> {
         })
     }
 
-    pub(crate) fn until_serving_after(&self, term: u64) -> Result<()> {
-        self.until(PATIENCE, "later term that serves", |now| {
+    pub(crate) fn until_serving_after(&self, term: u64, patience: Duration) -> Result<()> {
+        self.until(patience, "later term that serves", |now| {
             let later = now.pointer("/status/term").and_then(Value::as_u64) > Some(term);
             later && condition(now, "Ready")
         })?;

@@ -14,7 +14,7 @@ use crate::workspace::stream;
 fn replaced(place: &Place<'_>, lose: impl Fn(&str) -> Result<()>) -> Result<()> {
     let term = place.term()?;
     lose(&place.main_pod()?)?;
-    place.until_serving_after(term)?;
+    place.until_serving_after(term, PATIENCE)?;
     place.until_whole()
 }
 
