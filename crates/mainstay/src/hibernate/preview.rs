@@ -185,8 +185,8 @@ fn text(shown: &Shown) -> String {
             lines.insert(index + 2, format!("        ! {remark}"));
         }
     }
-    let notes: String = notes.iter().map(|note| format!("! {note}\n")).collect();
-    format!("{plan}, all times in {timezone}\n\n{}\n{notes}", lines.join("\n"))
+    lines.extend(notes.iter().map(|note| format!("! {note}")));
+    format!("{plan}, all times in {timezone}\n\n{}\n", lines.join("\n"))
 }
 
 #[cfg(test)]

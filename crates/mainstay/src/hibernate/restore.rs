@@ -367,11 +367,11 @@ async fn discard(arguments: TargetArguments) -> Result<()> {
     let known = status.targets.iter().any(|t| t.name == target.as_str());
     ensure!(known, "`{target}` is no target of an open cycle of `{name}`");
     let cycle = status.cycle.context("no cycle was ever begun")?;
-    let mut wishes = plan.annotations().get(DISCARD).cloned().unwrap_or_default();
-    if !wishes.is_empty() {
-        wishes.push(',');
-    }
-    wishes.push_str(&format!("{target}={cycle}"));
+    let wish = format!("{target}={cycle}");
+    let wishes = match plan.annotations().get(DISCARD) {
+        Some(others) if !others.is_empty() => format!("{others},{wish}"),
+        _ => wish,
+    };
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { DISCARD: wishes } } }));
     place
         .plans(&client)

@@ -91,12 +91,11 @@ pub(crate) fn nightly() -> Value {
 }
 
 /// One target of workloads.
-pub(crate) fn target(name: &str, parameters: Value) -> Value {
-    let mut target = json!({ "name": name, "executor": "workloads", "parameters": parameters });
-    if let (true, Some(target)) = (target["parameters"].is_null(), target.as_object_mut()) {
-        target.remove("parameters");
+pub(crate) fn target(name: &str, parameters: impl Into<Option<Value>>) -> Value {
+    match parameters.into().filter(|parameters| !parameters.is_null()) {
+        Some(parameters) => json!({ "name": name, "executor": "workloads", "parameters": parameters }),
+        None => json!({ "name": name, "executor": "workloads" }),
     }
-    target
 }
 
 impl Bed {
@@ -213,9 +212,9 @@ impl Bed {
         Ok(object.data.pointer("/spec/suspend") == Some(&Value::Bool(true)))
     }
 
-    pub(crate) async fn patch(&self, path: &str, name: &str, patch: Value) -> Result<()> {
+    pub(crate) async fn patch(&self, path: &str, name: &str, change: Value) -> Result<()> {
         let params = PatchParams::default();
-        self.api(path).patch(name, &params, &Patch::Merge(patch)).await?;
+        self.api(path).patch(name, &params, &Patch::Merge(change)).await?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What goes wrong, and what others do to the things that sleep.
 
 use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLAN, PLANS, nightly, target};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -13,8 +13,8 @@ async fn bed_with(drift: &str) -> Result<Bed> {
     let bed = Bed::new().await?;
     bed.workload(DEPLOYMENTS, "web", 3).await?;
     bed.workload(DEPLOYMENTS, "api", 2).await?;
-    let mut web = target("web", json!({ "names": ["web"] }));
-    web["drift"] = json!(drift);
+    let names = json!({ "names": ["web"] });
+    let web = json!({ "name": "web", "executor": "workloads", "parameters": names, "drift": drift });
     let spec = json!({
         "schedule": nightly(),
         "execution": { "strategy": { "type": "Parallel" } },
@@ -77,7 +77,10 @@ async fn s36_a_mark_that_is_refused_is_tried_until_it_is_durable() -> Result<()>
 async fn change_point(bed: &Bed, from: &str, to: &str) -> Result<()> {
     let maps: Api<ConfigMap> = Api::default_namespaced(bed.client.clone());
     let data = bed.restore_map().await?.data.unwrap_or_default();
-    let text = data["workloads_web.json"].replace(from, to);
+    let text = data
+        .get("workloads_web.json")
+        .context("no point")?
+        .replace(from, to);
     let patch = Patch::Merge(json!({ "data": { "workloads_web.json": text } }));
     let name = format!("hibernator-restore-{PLAN}");
     maps.patch(&name, &PatchParams::default(), &patch).await?;

@@ -90,9 +90,6 @@ fn bad_schedules() -> Vec<Bad> {
 }
 
 fn bad_plans() -> Vec<Bad> {
-    let strategy = |value: Value| json!({ "strategy": value });
-    let edge = |from: &str, to: &str| json!([{ "from": from, "to": to }]);
-    let stage = |name: &str, targets: Value| json!({ "name": name, "targets": targets });
     let target = |name: &str, executor: &str| json!([{ "name": name, "executor": executor }]);
     vec![
         ("/targets", json!([]), "targets"),
@@ -133,6 +130,14 @@ fn bad_plans() -> Vec<Bad> {
         ("/behavior", json!({ "retries": -1 }), "retries"),
         ("/suspend", json!("yes"), "suspend"),
         ("/deletionPolicy", json!("Wake"), "deletionPolicy"),
+    ]
+}
+
+fn bad_strategies() -> Vec<Bad> {
+    let strategy = |value: Value| json!({ "strategy": value });
+    let edge = |from: &str, to: &str| json!([{ "from": from, "to": to }]);
+    let stage = |name: &str, targets: Value| json!({ "name": name, "targets": targets });
+    vec![
         ("/execution", strategy(json!({ "type": "Random" })), "type"),
         (
             "/execution",
@@ -284,7 +289,7 @@ async fn refused(path: &str, good: Value, all: Vec<Bad>) -> Result<()> {
 
 #[tokio::test]
 async fn s10_s49_bad_plans_are_refused_with_what_to_write_instead() -> Result<()> {
-    let all = [bad_schedules(), bad_plans()].concat();
+    let all = [bad_schedules(), bad_plans(), bad_strategies()].concat();
     ensure!(all.len() >= 50, "only {}", all.len());
     refused(PLANS, good_plan(), all).await
 }
