@@ -40,7 +40,7 @@ impl fmt::Display for Right {
 }
 
 fn texts(rule: &Value, field: &str) -> Vec<String> {
-    let all = rule[field].as_array().into_iter().flatten();
+    let all = rule.get(field).and_then(Value::as_array).into_iter().flatten();
     all.filter_map(|one| one.as_str().map(str::to_owned)).collect()
 }
 
@@ -93,7 +93,7 @@ async fn install_rights(bed: &Bed) -> Result<()> {
     });
     for object in objects {
         if ["ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
-            .contains(&object["kind"].as_str().unwrap_or_default())
+            .contains(&object.get("kind").and_then(Value::as_str).unwrap_or_default())
         {
             let (api, parsed) = dynamic(&bed.client, &object)?;
             api.create(&PostParams::default(), &parsed).await?;
@@ -231,10 +231,14 @@ async fn may_grant(bed: &Bed, user: &User) -> Result<bool> {
     ensure!(roles.len() == 2, "gateways and databases have a role each");
     let client = bed.kubernetes.client_as(user.clone());
     for role in roles {
+        let name = role
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let copy = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": { "name": format!("{}-copy", role["metadata"]["name"].as_str().unwrap_or_default()), "namespace": "default" },
-            "rules": role["rules"],
+            "metadata": { "name": format!("{name}-copy"), "namespace": "default" },
+            "rules": role.get("rules"),
         });
         let (api, parsed) = dynamic(&client, &copy)?;
         let params = PostParams {
