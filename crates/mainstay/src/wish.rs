@@ -15,6 +15,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::memgraph::ids::{Ordinal, ProcessId};
 use mainstay_core::memgraph::objects::{CONTAINER, ClusterName};
+use operator::pod::Sum;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -223,23 +224,22 @@ async fn restore(arguments: RestoreArguments) -> Result<()> {
     let goal = restore::Goal::new(&to)?;
     let mut told =
         json!({ "asked": "restore", "pod": pod, "id": id, "to": to, "bytes": bytes, "dryRun": way.dry_run });
+    let mut said = format!(
+        "would fetch {bytes} bytes that request {id} set aside on {pod} into {}",
+        to.display()
+    );
     if !way.dry_run {
-        let sum = restore::fetch(&client, &found.pod, id, &goal).await?;
-        told = json!({ "asked": "restore", "pod": pod, "id": id, "to": to, "bytes": sum.bytes, "files": sum.files, "dryRun": false });
-    }
-    if way.place.output == Some(Output::Json) {
-        println!("{}", serde_json::to_string_pretty(&told)?);
-    } else if way.dry_run {
-        println!(
-            "would fetch {bytes} bytes that request {id} set aside on {pod} into {}",
+        let Sum { files, bytes } = restore::fetch(&client, &found.pod, id, &goal).await?;
+        told = json!({ "asked": "restore", "pod": pod, "id": id, "to": to, "bytes": bytes, "files": files, "dryRun": false });
+        said = format!(
+            "{files} files, {bytes} bytes are in {0}\n`memgraph --data-directory={0} --replication-restore-state-on-startup=false` opens them",
             to.display()
         );
-    } else {
-        let (folder, files, bytes) = (to.display(), &told["files"], &told["bytes"]);
-        println!(
-            "{files} files, {bytes} bytes are in {folder}\n`memgraph --data-directory={folder}` opens them"
-        );
     }
+    if way.place.output == Some(Output::Json) {
+        said = serde_json::to_string_pretty(&told)?;
+    }
+    println!("{said}");
     Ok(())
 }
 
