@@ -191,7 +191,7 @@ impl Bed {
     pub(crate) async fn operator(&self, tap: Tap) -> Result<Running> {
         let ring = RingSettings {
             call: Duration::from_millis(1_500),
-            probe: Duration::from_millis(1_000),
+            probe: Duration::from_secs(1),
             interval: Duration::from_millis(500),
             busy_interval: Duration::from_millis(200),
             timing: Timing {

@@ -307,10 +307,11 @@ mod tests {
             let (by_line, warnings) = read(&line, "").unwrap();
             assert_eq!((by_line.replaces, warnings.len()), (replaces, 0));
             assert_eq!(by_line.seeds, seeds);
-            let text: String = options::file(engine, replaces, &seeds)
+            let lines: Vec<String> = options::file(engine, replaces, &seeds)
                 .iter()
-                .map(|(key, value)| format!("{key}: {value}\n"))
+                .map(|(key, value)| format!("{key}: {value}"))
                 .collect();
+            let text = lines.join("\n");
             let (by_file, warnings) = read(&[profile.as_str(), "--options-file=f"], &text).unwrap();
             assert_eq!((by_file.replaces, warnings.len()), (replaces, 0), "{text}");
             assert_eq!(by_file.seeds, seeds);
