@@ -307,7 +307,7 @@ mod tests {
     use mainstay_core::time::Time;
     use serde_json::json;
 
-    fn spec(change: impl FnOnce(&mut serde_json::Value)) -> HibernatePlanSpec {
+    fn spec(change: impl FnOnce(&mut Value)) -> HibernatePlanSpec {
         let mut value = json!({
             "schedule": {
                 "timezone": "Europe/Berlin",
@@ -323,7 +323,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn refused(change: impl FnOnce(&mut serde_json::Value)) -> String {
+    fn refused(change: impl FnOnce(&mut Value)) -> String {
         follow("p", &spec(change), &[], None).unwrap_err().to_string()
     }
 
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn exceptions_change_the_schedule_and_the_targets() {
-        let object = |targets: serde_json::Value| -> ScheduleException {
+        let object = |targets: Value| -> ScheduleException {
             serde_json::from_value(json!({
                 "apiVersion": "mainstay.dev/v1alpha1", "kind": "ScheduleException",
                 "metadata": { "name": "release" },
