@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Client, CustomResourceExt, ResourceExt};
+use kube::{Client, ResourceExt};
 use mainstay_core::lease::LeaseTiming;
 use mainstay_core::ring::Ledger;
 use mainstay_core::ring::spec::Timing;
@@ -104,7 +104,7 @@ impl Bed {
         let nodes = Nodes::start(&kubernetes, config)?;
         let client = kubernetes.client();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in [RingCluster::crd(), api::MemgraphCluster::crd()] {
+        for definition in api::kinds() {
             definitions.create(&PostParams::default(), &definition).await?;
         }
         let most = Arc::new(AtomicUsize::new(0));
@@ -221,6 +221,7 @@ impl Bed {
             pace: Pace::default(),
             settings: Settings::default(),
             ring: Some(ring),
+            hibernation: operator::hibernation::Settings::default(),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
         let operator = Operator::bind(config).await?;
