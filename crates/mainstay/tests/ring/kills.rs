@@ -16,9 +16,10 @@ type Places = Arc<Mutex<BTreeSet<String>>>;
 fn deadly(died: &Places, dying: &mpsc::UnboundedSender<String>) -> Tap {
     let (died, dying) = (Arc::clone(died), dying.clone());
     Tap::new(move |place| {
-        // The revision differs from write to write; what is written is what matters.
+        // Revision and time differ from write to write; what is written is what matters.
         let known = place.split("revision").next().unwrap_or(place);
         let rest = place.rsplit(", ").next().unwrap_or_default();
+        let rest = rest.split(" until ").next().unwrap_or_default();
         let new = died.lock().unwrap().insert(format!("{known}{rest}"));
         if new {
             dying.send(place.to_owned()).ok();
