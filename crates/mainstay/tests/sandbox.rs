@@ -147,7 +147,8 @@ async fn a_sandbox_serves_says_why_and_leaves_nothing_behind() -> Result<()> {
         .args(["why", "nobody", "--kubeconfig", first.text("kubeconfig")?])
         .output()?;
     let said = String::from_utf8(none.stderr)?;
-    ensure!(said.contains("there is no MemgraphCluster `nobody`"), "{said}");
+    let nobody = "there is neither a MemgraphCluster nor a RingCluster `nobody`";
+    ensure!(said.contains(nobody), "{said}");
     second.end()?;
     first.end()
 }
