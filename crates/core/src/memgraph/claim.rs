@@ -11,6 +11,7 @@ use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
 use super::record::{Candidate, Claim, Main, State};
 use super::rules::Rule;
+use super::spec::FenceTimeout;
 use super::term::{self, How};
 use super::view::View;
 
@@ -42,18 +43,22 @@ fn end_candidate(view: &View<'_>, main: &Main, candidate: &Candidate) -> Option<
         && view.answer(pod).is_some_and(|a| a.role == Role::Replica)
         && view.volume(pod) == Some(candidate.volume)
         && has_data_of(view, main, pod);
-    let alone = passing(view, main).filter(|_| protected)?;
+    let fence = fence(view, main).filter(|_| protected)?;
     let target = Target {
         pod,
         process: candidate.process,
     };
-    let reason = Reason::new(Rule::R37, Why::PromotionHeldUp { pod }).on(view.said(pod));
+    let why = match fence {
+        Fence::Death | Fence::Gateways => Why::PromotionHeldUp { pod },
+        Fence::GivenUp => Why::PromotionHeldUpUnfenced { pod },
+    };
+    let reason = Reason::new(Rule::R37, why).on(view.said(pod));
     let plan = Plan::because(reason);
     let plan = match candidate.claim {
         Some(_) => plan,
         None => plan.then(Step::WriteRecord(Box::new(view.record.claimed(Claim {
             process: candidate.process,
-            alone,
+            alone: fence == Fence::Death,
         })))),
     };
     Some(plan.then(end(view, target)?))
@@ -63,12 +68,24 @@ fn end_candidate(view: &View<'_>, main: &Main, candidate: &Candidate) -> Option<
 /// as a failover it may end whoever is in the way.
 pub(super) fn outlasted(view: &View<'_>, main: &Main) -> bool {
     let answers = view.answer(main.pod).is_some_and(|a| a.process == main.process);
-    let tried = view.now.since(view.record.since) > view.spec().promotion_patience;
+    let tried = view.now.since(view.record.since) > view.spec().promotion_patience * 2;
     view.rules().on(Rule::R37) && !answers && tried
 }
 
-/// May a claim pass now, and was MAIN's process over by then?
-fn passing(view: &View<'_>, main: &Main) -> Option<bool> {
+/// Why a claim may pass now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    /// MAIN's process is over, and what follows it starts as REPLICA.
+    Death,
+    /// Every gateway confirmed the term.
+    Gateways,
+    /// Neither, and policy `Proceed`: a promotion would not wait for the fence either. What was only prepared is dropped
+    /// by it, or here: the one transaction in flight that the policy gives up, whichever comes first.
+    GivenUp,
+}
+
+/// May a claim pass now?
+fn fence(view: &View<'_>, main: &Main) -> Option<Fence> {
     // A MAIN that answers ends its commit by itself, and can be demoted then.
     if view.answer(main.pod).is_some_and(|a| a.process == main.process) {
         return None;
@@ -76,12 +93,20 @@ fn passing(view: &View<'_>, main: &Main) -> Option<bool> {
     // That another process answers there as REPLICA is not enough: a promote that is still under way makes it MAIN
     // again (T11).
     let start_fence = view.seen.object(main.pod).is_some_and(|o| o.start_fence);
-    let alone = start_fence && view.seen.is_gone(main.pod, main.process);
-    let fenced = alone || view.seen.all_confirmed_term(view.record.term);
-    // The end of a MAIN that is being ended is worth waiting for: with it nobody doubts the history of what runs next.
-    let patience = view.spec().promotion_patience * if alone { 2 } else { 5 };
-    let tried = view.now.since(view.record.since) > patience;
-    (fenced && tried).then_some(alone)
+    let fence = if start_fence && view.seen.is_gone(main.pod, main.process) {
+        Fence::Death
+    } else if view.seen.all_confirmed_term(view.record.term) {
+        Fence::Gateways
+    } else if view.spec().fence_timeout == FenceTimeout::Proceed {
+        Fence::GivenUp
+    } else {
+        return None;
+    };
+    // A MAIN that hung is ended first (R30), and what it had prepared usually ends with it: the promotion is tried again
+    // before the candidate pays. And the end of MAIN is worth waiting for: with it nobody doubts the history of what
+    // runs next. A kubelet needs two or three seconds to end a container and to say so.
+    let patience = view.spec().promotion_patience * if fence == Fence::Death { 4 } else { 10 };
+    (view.now.since(view.record.since) > patience).then_some(fence)
 }
 
 /// The candidate's process is gone, and the claim was its volume's: who runs there now begins the next term.

@@ -19,8 +19,19 @@ pub struct Route {
 pub struct Verdict {
     /// Cut every session first.
     pub cut: bool,
+    /// Before that, transactions that run may end, and no other begins.
+    pub drain: Option<Drain>,
     /// Then confirm: nothing older than this is forwarded any more.
     pub confirm: (Term, Revision),
+}
+
+/// How long a cut may wait for transactions: MAIN stays as it is until the record is confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// As long as a planned move may take.
+    Moved,
+    /// A moment: writes are held, or the same process gets a new term, and everybody waits.
+    Held,
 }
 
 /// A gateway's view of the record. Terms never go back (G3).
@@ -70,6 +81,7 @@ impl Gate {
             term: record.term,
         });
         let cut = route != self.route;
+        let drain = self.route.filter(|_| cut).and_then(|old| stays(record, old));
         *self = Self {
             term: record.term,
             revision: record.revision,
@@ -77,6 +89,7 @@ impl Gate {
         };
         Some(Verdict {
             cut,
+            drain,
             confirm: (record.term, record.revision),
         })
     }
@@ -85,6 +98,21 @@ impl Gate {
     pub fn admits(&self, rules: Rules, role: Role, mark: Option<Term>) -> bool {
         let Some(route) = self.route else { return false };
         role == Role::Main && (mark == Some(route.term) || !rules.on(Rule::R10))
+    }
+}
+
+/// Does the MAIN of this route go on until gateways have confirmed the record? It does when it is moved, held, or given
+/// a new term in the same process; not when it has lost its office, or writes are closed.
+fn stays(record: &Record, old: Route) -> Option<Drain> {
+    let main = record.main.as_ref().filter(|main| main.pod == old.pod)?;
+    match record.state {
+        State::SwitchingOver => Some(Drain::Moved),
+        State::Serving => (record.writes == Writes::Held && record.term == old.term).then_some(Drain::Held),
+        State::NoMain => {
+            let next = record.candidate.as_ref()?;
+            (next.pod == main.pod && next.process == main.process).then_some(Drain::Held)
+        }
+        State::Initialising | State::Hibernated => None,
     }
 }
 
@@ -135,6 +163,7 @@ mod tests {
             gate.on_record(&open),
             Some(Verdict {
                 cut: true,
+                drain: None,
                 confirm: (Term(4), Revision(2))
             })
         );
@@ -156,6 +185,51 @@ mod tests {
         assert_eq!(gate.on_record(&next).unwrap().confirm, (Term(5), Revision(3)));
         assert_eq!(gate.on_record(&open), None, "terms never go back");
         assert_eq!(gate.route(), None);
+    }
+
+    #[test]
+    fn running_transactions_may_end_only_while_main_stays_until_the_gateways_have_confirmed() {
+        let open = serving(Writes::Open);
+        let elsewhere = Candidate {
+            pod: Ordinal(1),
+            process: ProcessId(2),
+            ..candidate()
+        };
+        let restarted = Candidate {
+            process: ProcessId(9),
+            ..candidate()
+        };
+        for (name, next, drain) in [
+            (
+                "moved",
+                open.switching_over(elsewhere.clone(), Time::ZERO),
+                Some(Drain::Moved),
+            ),
+            ("held", open.held(Time::ZERO), Some(Drain::Held)),
+            (
+                "renewed",
+                open.new_term(candidate(), true, Time::ZERO),
+                Some(Drain::Held),
+            ),
+            ("came back", open.new_term(restarted, true, Time::ZERO), None),
+            (
+                "lost its office",
+                open.new_term(elsewhere, true, Time::ZERO),
+                None,
+            ),
+            ("closed", open.with_writes(Writes::Closed), None),
+        ] {
+            let mut gate = Gate::default();
+            assert_eq!(
+                gate.on_record(&open).unwrap().drain,
+                None,
+                "nobody is there to drain"
+            );
+            let verdict = gate.on_record(&next).unwrap();
+            assert!(verdict.cut, "{name}");
+            assert_eq!(verdict.drain, drain, "{name}");
+            assert_eq!(gate.on_record(&next).unwrap().drain, None, "once");
+        }
     }
 
     #[test]

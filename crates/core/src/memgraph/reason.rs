@@ -89,6 +89,7 @@ whys! {
     TakeOver { pod: Ordinal } => "the term of {pod} was begun by another turn; it is taken over, and its process is loose from now on",
     CandidateSilent { pod: Ordinal } => "waiting for {pod}, the candidate of this term, to answer",
     PromotionHeldUp { pod: Ordinal } => "{pod} does not become MAIN: a transaction of the old MAIN may hold it up; the old MAIN is fenced, so the process of {pod} is ended, and its volume keeps the claim to the office",
+    PromotionHeldUpUnfenced { pod: Ordinal } => "{pod} does not become MAIN: a transaction of the old MAIN may hold it up; the old MAIN cannot be fenced, and failover.fenceTimeout is Proceed: the process of {pod} is ended, its volume keeps the claim to the office, and one transaction in flight is at risk",
     CandidateReturned { pod: Ordinal } => "{pod} is back on the volume that has the claim to the office",
     CandidateRestarts { pod: Ordinal } => "waiting for {pod} to return on the volume that has the claim to the office",
     CandidateGone { pod: Ordinal } => "the process of {pod}, the candidate of this term, is gone",

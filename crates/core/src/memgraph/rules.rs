@@ -63,7 +63,7 @@ rules! {
     R30 = "R30": "While a commit hangs no command is sent; only ending the replica's process helps.",
     R31 = "R31": "The mark is read again after promotion, before serving.",
     R32 = "R32": "A refused registration is dropped in the same turn.",
-    R33 = "R33": "DROP only what has no background work: level while writes are held, or dead.",
+    R33 = "R33": "DROP only what has no background work: level or unmoved while writes are held, or dead.",
     R34 = "R34": "A process that a promote may still hit is loose and is never proven.",
     R35 = "R35": "Protection is proven only when every registered gateway confirmed the term.",
     R36 = "R36": "A role command goes only to the process it was meant for.",

@@ -94,7 +94,7 @@ impl Default for Spec {
             reset_quiet: Duration::from_mins(2),
             reset_patience: Duration::from_mins(10),
             candidate_patience: Duration::from_secs(30),
-            promotion_patience: Duration::from_secs(1),
+            promotion_patience: Duration::from_millis(500),
             resets_per_hour: 3,
             rules: Rules::ALL,
         }

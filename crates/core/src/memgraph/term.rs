@@ -51,6 +51,16 @@ pub(super) fn begin(view: &View<'_>, pod: Ordinal, exposed: bool, how: How, reas
 
 /// A term without a MAIN that another turn began.
 pub(super) fn resume(view: &View<'_>) -> Plan {
+    let plan = go_on(view);
+    // A turn that woke the cluster wrote its term after another one had put the pods to sleep again. The term needs
+    // them, whatever is wished for now: only a MAIN that serves can fall asleep.
+    if plan.steps.is_empty() && view.seen.pods.iter().all(|p| p.object.is_none()) {
+        return plan.then(Step::Scale(view.spec().replicas));
+    }
+    plan
+}
+
+fn go_on(view: &View<'_>) -> Plan {
     let Some(candidate) = &view.record.candidate else {
         // Cannot be written by the transitions of the record; a human's edit can.
         return Plan::wait(Reason::new(Rule::R5, Why::UnknownState));

@@ -257,7 +257,9 @@ impl<'a> View<'a> {
         let pod = registration.name.pod();
         let steady = self.now.since(registration.since) >= self.spec().steady;
         match registration.status {
-            Status::Ready => registration.behind == 0 && self.writes_stand_still(),
+            // One that missed the end of the last commit stays behind until the next one, which never comes while
+            // writes are closed.
+            Status::Ready => self.writes_stand_still() && (registration.behind == 0 || steady),
             // A healthy link would have moved on within a few pings, so what stands still has no work.
             Status::Invalid | Status::Diverged => self.is_away(pod) || steady,
             Status::Replicating | Status::Recovery => false,

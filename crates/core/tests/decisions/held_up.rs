@@ -7,6 +7,7 @@ use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, VolumeId};
 use mainstay_core::memgraph::observed::Role;
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::record::Claim;
+use mainstay_core::memgraph::spec::FenceTimeout;
 
 /// A failover to pod-1 that was begun long ago and taken over since. MAIN is silent, its pod is being deleted.
 fn held_up() -> Situation {
@@ -46,14 +47,27 @@ fn r37_a_candidate_that_is_not_promoted_is_ended_once_the_old_main_is_fenced() {
                 held_up().crashed(0).one_gateway(|g| g.term.0 -= 1)
             ),
             (
-                "a gateway is a term behind: not fenced",
+                "a gateway is a term behind, and policy Wait: not fenced",
+                held_up()
+                    .spec(|s| s.fence_timeout = FenceTimeout::Wait)
+                    .one_gateway(|g| g.term.0 -= 1)
+            ),
+            (
+                "a gateway is a term behind, and policy Proceed",
                 held_up().one_gateway(|g| g.term.0 -= 1)
+            ),
+            (
+                "a gateway is a term behind, policy Proceed, and MAIN may still end",
+                held_up()
+                    .one_gateway(|g| g.term.0 -= 1)
+                    .record(|r| r.since = ago(4_900))
             ),
             (
                 "the process of MAIN is over, but it starts without the init file",
                 held_up()
                     .crashed(0)
                     .object(0, |o| o.start_fence = false)
+                    .spec(|s| s.fence_timeout = FenceTimeout::Wait)
                     .one_gateway(|g| g.term.0 -= 1)
             ),
             (
@@ -74,6 +88,10 @@ fn r37_a_candidate_that_is_not_promoted_is_ended_once_the_old_main_is_fenced() {
             (
                 "the process of MAIN is over, and the promotion was tried for two seconds",
                 held_up().crashed(0).record(|r| r.since = ago(2_001))
+            ),
+            (
+                "the process of MAIN is over a moment ago: the promotion is tried again first",
+                held_up().crashed(0).record(|r| r.since = ago(2_000))
             ),
             (
                 "nobody has taken the term over yet",
@@ -170,8 +188,8 @@ fn a_main_that_hangs_does_not_hold_up_its_successor_for_ever() {
             |step| matches!(step, Step::EndProcess { target, .. } if target.pod == Ordinal(0)),
         )
     };
-    assert!(!ends(&chosen(1_000)), "the promotion is tried first");
-    assert!(ends(&chosen(1_001)), "{}", text(&chosen(1_001).plan()));
+    assert!(!ends(&chosen(500)), "the promotion is tried first");
+    assert!(ends(&chosen(501)), "{}", text(&chosen(501).plan()));
     assert!(!ends(&chosen(60_000).crashed(0)), "it is not there any more");
     assert!(
         !ends(&chosen(60_000).object(0, |o| o.terminating = true)),

@@ -1,6 +1,6 @@
 //! Sleep and wake.
 
-use super::cluster::{Situation, TERM, ago, cluster, process, second};
+use super::cluster::{Situation, TERM, a_candidate, ago, cluster, process, second};
 use super::render::assert_table;
 use mainstay_core::memgraph::ids::{DatabaseId, VolumeId};
 use mainstay_core::memgraph::observed::{Contact, Status};
@@ -156,6 +156,22 @@ fn asleep_and_waking() {
             (
                 "a loose process that ended is forgotten",
                 woken().loose(1, process(1))
+            ),
+            (
+                "a waking turn wrote its term after the pods had gone to sleep again",
+                asleep().becomes(|r| r.new_term(a_candidate(0), true, ago(10)))
+            ),
+            (
+                "the same, and sleep is wished for: the term needs its pods first",
+                asleep()
+                    .becomes(|r| r.new_term(a_candidate(0), true, ago(10)))
+                    .wish(|w| w.hibernated = true)
+            ),
+            (
+                "the same, and one pod is left: it is only on its way",
+                asleep()
+                    .becomes(|r| r.new_term(a_candidate(0), true, ago(10)))
+                    .pod(2, |p| p.object = cluster().seen.pods[2].object)
             ),
         ]
     );

@@ -352,6 +352,15 @@ fn a_registration_that_is_wrong_is_repaired() {
                 held().listed(1, |r| {
                     r.mode = Mode::Sync;
                     r.behind = -1;
+                    r.since = ago(4999);
+                })
+            ),
+            (
+                "mode SYNC, one behind, and it has not moved since writes stand still: dropped",
+                held().listed(1, |r| {
+                    r.mode = Mode::Sync;
+                    r.behind = -1;
+                    r.since = ago(5000);
                 })
             ),
             (

@@ -53,7 +53,7 @@ invariants! {
     LooseUntilGone = "I2.9" [R34]: "A loose entry goes only when its process was seen to be gone.",
     UnfinishedIsLoose = "I2.10" [R5, R34]: "The candidate of a term that another turn began becomes loose before anything else happens to that term.",
     WithdrawFirst = "I2.11" [R5, R16]: "The registration that the record calls protection is never dropped.",
-    DropIdle = "I2.12" [R33]: "An attached registration is dropped only without background work: level while writes stand still, or dead.",
+    DropIdle = "I2.12" [R33]: "An attached registration is dropped only without background work: level or unmoved while writes stand still, or dead.",
     RegisterName = "I2.13" [R4]: "Only ASYNC under the pod's name and STRICT_SYNC under the current generation's name of an authority pod are registered.",
     RegisterPeer = "I2.14" []: "Only the healthy MAIN registers, and only another pod that answered as REPLICA.",
     RegisterPort = "I2.15" [R28]: "A replica is registered only after its replication port was seen open.",
@@ -76,7 +76,7 @@ invariants! {
     GenerationGrows = "I3.6" []: "The generation never falls and grows with every term and every withdrawal.",
     LegalChange = "I3.7" [R18]: "The record moves only along the named transitions: a term is begun, taken over, served, put to sleep.",
     Paused = "I3.8" []: "Nothing is done while a human paused the operator.",
-    AsleepQuiet = "I3.9" []: "Asleep, only the number of pods and the record change, and only asleep is the number of pods changed.",
+    AsleepQuiet = "I3.9" []: "Asleep, only the number of pods and the record change, and the number of pods changes only asleep, or for a term whose pods are all missing.",
 
     // 4: who may be MAIN.
     Entitled = "I4.1" [R2, R5, R6]: "The candidate of a new term is the protected process, the recorded MAIN with all its data, the first one, the one that wakes with all its data, who runs on the volume that has the claim, or a human's choice.",
@@ -87,7 +87,7 @@ invariants! {
     FirstTermAboveAll = "I4.6" [R19]: "A created record begins above every term that status, data or gateways have seen.",
     Adopted = "I4.7" [R8]: "A record is created only for an empty pair that never had one, or for a MAIN that holds everything the other pod holds.",
     SuspectKept = "I4.8" [R26]: "A candidate whose history will be wrong is called suspect, and stays so in office.",
-    ClaimFenced = "I4.9" []: "A claim passes to the volume only when the recorded MAIN's process is over for good or every gateway confirmed the term, while the candidate's process still answers as REPLICA with the data of MAIN's term.",
+    ClaimFenced = "I4.9" []: "A claim passes to the volume only when the recorded MAIN's process is over for good, every gateway confirmed the term, or the policy is to proceed without a fence, while the candidate's process still answers as REPLICA with the data of MAIN's term.",
 
     // 5: who is never reset.
     ResetTarget = "I5.1" []: "A reset is asked for only while a healthy MAIN serves, one at a time, and never of MAIN, candidate or protected pod.",

@@ -5,6 +5,7 @@ use super::{At, Detail, Invariant, Judge};
 use crate::memgraph::ids::{Ordinal, ProcessId};
 use crate::memgraph::observed::{Answer, Contact, Data, Role, Status};
 use crate::memgraph::record::{Candidate, Record, State};
+use crate::memgraph::spec::FenceTimeout;
 
 /// Was something seen that takes the office from a MAIN that serves?
 pub(super) fn has_cause(judge: &Judge<'_>, before: &Record, candidate: &Candidate) -> bool {
@@ -110,7 +111,8 @@ pub(super) fn may_pass(judge: &Judge<'_>, before: &Record, candidate: &Candidate
         return false;
     };
     let over = facts.gone(holder(main)) && facts.object(main.pod).is_some_and(|o| o.start_fence);
-    let fenced = over || (!claim.alone && facts.gateways_have_term(before.term));
+    let given_up = facts.seen.spec.fence_timeout == FenceTimeout::Proceed;
+    let fenced = over || (!claim.alone && (given_up || facts.gateways_have_term(before.term)));
     let waits = facts
         .fresh_process(aspirant(candidate))
         .is_some_and(|a| a.role == Role::Replica);

@@ -84,17 +84,17 @@ fn idle(judge: &Judge<'_>, at: At<'_>, registration: &Registration) -> bool {
     if !registration.attached {
         return true;
     }
+    let steady = facts.now.since(registration.since) >= facts.seen.spec.steady;
     match registration.status {
         Status::Replicating | Status::Recovery => false,
-        Status::Invalid | Status::Diverged => {
-            facts.away(pod) || facts.now.since(registration.since) >= facts.seen.spec.steady
-        }
+        Status::Invalid | Status::Diverged => facts.away(pod) || steady,
         Status::Ready => {
             // The hold counts only as the gateways confirmed it, and only if this plan did not lift it.
             let held = judge
                 .read
                 .is_some_and(|r| r.writes != Writes::Open && facts.gateways_have(r));
-            registration.behind == 0 && held && at.record.is_some_and(|r| r.writes != Writes::Open)
+            let level = registration.behind == 0 || steady;
+            level && held && at.record.is_some_and(|r| r.writes != Writes::Open)
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::facts::holder;
 use super::{At, Change, Detail, Invariant, Judge};
 use crate::memgraph::plan::{Step, Target};
-use crate::memgraph::record::{State, Writes};
+use crate::memgraph::record::{Record, State, Writes};
 use crate::memgraph::spec::WritesWithoutSync;
 
 /// What holds for every step.
@@ -19,14 +19,24 @@ pub(super) fn any_step(judge: &mut Judge<'_>, at: At<'_>, step: &Step) {
 }
 
 pub(super) fn scale(judge: &mut Judge<'_>, at: At<'_>, pods: u8) {
-    let wanted = if judge.facts.seen.wishes.hibernated {
-        0
-    } else {
-        judge.facts.seen.spec.replicas
-    };
-    let lost = judge.read.is_none() && judge.facts.seen.memory.status_term.is_some();
+    let seen = judge.facts.seen;
+    let all = seen.spec.replicas;
     let asleep = at.record.is_some_and(|r| r.state == State::Hibernated);
-    if pods != wanted || !(asleep || (lost && pods > 0)) {
+    let lost = judge.read.is_none() && seen.memory.status_term.is_some();
+    // A term that was begun cannot end without its pods.
+    let unfinished = |r: &Record| {
+        matches!(
+            r.state,
+            State::Initialising | State::NoMain | State::SwitchingOver
+        )
+    };
+    let deserted = at.record.is_some_and(unfinished) && seen.pods.iter().all(|p| p.object.is_none());
+    let right = match (asleep, seen.wishes.hibernated) {
+        (true, true) => pods == 0,
+        (true, false) => pods == all,
+        (false, hibernated) => pods == all && (deserted || (lost && !hibernated)),
+    };
+    if !right {
         judge.broken(at, Invariant::AsleepQuiet, Detail::Pods(pods));
     }
 }

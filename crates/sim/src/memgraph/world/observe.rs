@@ -224,13 +224,15 @@ impl State {
     /// Will this registration stay as it is, whatever MAIN's pings do?
     fn is_stuck(&self, main: u8, shown: &Shown) -> bool {
         let Some(info) = shown.info else { return true };
+        let pinged = || {
+            let mut copy = self.clone();
+            copy.with_db(main, |db, net| db.check(shown.name, net))
+        };
         match info.status {
             Status::Diverged => true,
-            Status::Invalid => {
-                let mut copy = self.clone();
-                let name = shown.name;
-                copy.with_db(main, |db, net| db.check(name, net)) == Some(Ok(Status::Invalid))
-            }
+            Status::Invalid => pinged() == Some(Ok(Status::Invalid)),
+            // It missed the end of a commit, and no ping tells MAIN.
+            Status::Ready if info.behind != 0 => pinged() == Some(Ok(Status::Ready)),
             Status::Replicating => self
                 .pod(main)
                 .is_some_and(|p| p.db.stage() == Some(Stage::Voting)),

@@ -254,7 +254,10 @@ fn offices_and_resets(invariant: Invariant) -> Case {
         I::SuspectKept => elsewhere(failing_over(), |s| {
             s.record().main.as_mut().unwrap().peers.clear();
         }),
-        I::ClaimFenced => elsewhere(held_up(), |s| s.seen.gateways[0].term = Term(1)),
+        I::ClaimFenced => elsewhere(held_up(), |s| {
+            s.seen.gateways[0].term = Term(1);
+            s.seen.spec.fence_timeout = FenceTimeout::Wait;
+        }),
         I::ResetTarget => elsewhere_and_record(resetting(), |r| {
             r.sync.as_mut().unwrap().pod = Ordinal(2);
         }),
