@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 pub mod hibernation;
 pub mod memgraph;
 pub mod ring;
+pub mod times;
 
 pub use hibernation::{HibernatePlan, HibernatePlanSpec, HibernatePlanStatus, ScheduleException};
 pub use memgraph::{MemgraphCluster, MemgraphClusterSpec, MemgraphClusterStatus};

@@ -1,10 +1,11 @@
 //! The port that clients connect to.
 
+use crate::doors::{Doors, Refused};
 use crate::session::{Shared, serve};
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -12,9 +13,40 @@ use tokio_util::sync::CancellationToken;
 /// After the system refused to accept, usually because files have run out.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// A connection's place, given back with it.
+struct Place {
+    doors: Arc<Mutex<Doors>>,
+    source: IpAddr,
+}
+
+impl Place {
+    fn take(doors: &Arc<Mutex<Doors>>, source: IpAddr, now: Duration) -> Result<Self, Refused> {
+        // An address of version 4 that came over a socket of version 6 is the same machine.
+        let source = source.to_canonical();
+        doors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .enter(source, now)?;
+        Ok(Self {
+            doors: Arc::clone(doors),
+            source,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.doors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .leave(self.source);
+    }
+}
+
 /// Accepts until told to stop, then waits for sessions to end, then ends them.
 pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener, stop: CancellationToken) {
-    let room = Arc::new(Semaphore::new(shared.config.limits.connections));
+    let doors = Arc::new(Mutex::new(Doors::new(shared.config.limits)));
+    let began = Instant::now();
     let mut sessions = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -24,11 +56,14 @@ pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener, stop: Cancel
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
                 shared.metrics.accepted.inc();
-                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                    shared.metrics.refused("too_many_connections");
-                    continue;
+                let place = match Place::take(&doors, from.ip(), began.elapsed()) {
+                    Ok(place) => place,
+                    Err(refused) => {
+                        shared.metrics.refused(refused.kind());
+                        continue;
+                    }
                 };
                 let shared = Arc::clone(&shared);
                 sessions.spawn(async move {

@@ -26,10 +26,33 @@ pub struct Config {
     pub token: PushToken,
     /// The port on which the database speaks Bolt.
     pub backend_port: u16,
+    /// Whom `neo4j://` drivers are sent to.
+    pub routing: Routing,
     /// How much it takes on.
     pub limits: Limits,
     /// How long it waits for others.
     pub timeouts: Timeouts,
+}
+
+/// Whom `neo4j://` drivers are sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// Where writes go, as HOST:PORT; otherwise where the client came in.
+    pub writer: Option<String>,
+    /// Where reads go; otherwise where writes go.
+    pub reader: Option<String>,
+    /// How long a driver may rely on it.
+    pub ttl: Duration,
+}
+
+impl Default for Routing {
+    fn default() -> Self {
+        Self {
+            writer: None,
+            reader: None,
+            ttl: Duration::from_secs(30),
+        }
+    }
 }
 
 /// The pod in which a gateway runs.
@@ -46,6 +69,12 @@ pub struct Pod {
 pub struct Limits {
     /// Connections in all.
     pub connections: usize,
+    /// Connections of one address; none: as many as there may be in all.
+    pub per_source: Option<usize>,
+    /// New connections in a second; none: as many as come.
+    pub new_per_second: Option<u32>,
+    /// New connections of one address in a second; none: as many as come.
+    pub new_per_second_per_source: Option<u32>,
     /// Connections that are held because nobody can serve them yet.
     pub waiting: usize,
     /// Connections to the admin port.
@@ -60,6 +89,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
+            per_source: None,
+            new_per_second: None,
+            new_per_second_per_source: None,
             waiting: 1_000,
             admin_connections: 64,
             login_message: 64 * 1024,
@@ -83,6 +115,10 @@ pub struct Timeouts {
     pub api: Duration,
     /// For the second direction of a connection, once the first has ended.
     pub half_closed: Duration,
+    /// After which a client is closed that asks for nothing and waits for nothing; none: never.
+    pub idle: Option<Duration>,
+    /// For transactions to end before a cut that can wait for them.
+    pub transactions: Duration,
     /// For sessions to end by themselves when the gateway is told to stop.
     pub drain: Duration,
 }
@@ -96,6 +132,8 @@ impl Default for Timeouts {
             check: Duration::from_secs(2),
             api: Duration::from_secs(3),
             half_closed: Duration::from_secs(30),
+            idle: None,
+            transactions: Duration::from_secs(5),
             drain: Duration::from_secs(20),
         }
     }
@@ -115,6 +153,7 @@ impl Config {
             advertise: None,
             token: PushToken::None,
             backend_port: BOLT_PORT,
+            routing: Routing::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }

@@ -5,15 +5,21 @@
 
 use crate::heard::Hearing;
 use crate::metrics::Metrics;
-use mainstay_core::memgraph::gate::{Gate, Route};
+use mainstay_core::memgraph::gate::{Drain, Gate, Route};
 use mainstay_core::memgraph::ids::{Revision, Term};
 use mainstay_core::memgraph::objects::Confirmation;
 use mainstay_core::memgraph::{Record, Rules, observed::Role};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// How long everybody may be held for the transactions of a few. The operator gives up holding after 5 s.
+const MOMENT: Duration = Duration::from_secs(3);
 
 /// The time between two cuts. Sessions belong to the epoch in which they were checked, and end with it.
 #[derive(Debug)]
@@ -22,6 +28,7 @@ pub(crate) struct Epoch {
     open: bool,
     /// The record in one line, for whoever is refused.
     headline: String,
+    drain: CancellationToken,
     cut: CancellationToken,
     sessions: TaskTracker,
 }
@@ -35,6 +42,7 @@ impl Epoch {
             gate,
             open,
             headline,
+            drain: CancellationToken::new(),
             cut: CancellationToken::new(),
             sessions: TaskTracker::new(),
         })
@@ -61,21 +69,40 @@ impl Epoch {
         self.cut.cancelled().await;
     }
 
+    /// Ends when nothing new may begin in the epoch, while what runs may still end.
+    pub(crate) async fn draining(&self) {
+        self.drain.cancelled().await;
+    }
+
+    /// May nothing new begin?
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_cancelled()
+    }
+
     /// What the record says, for people.
     pub(crate) fn headline(&self) -> &str {
         &self.headline
     }
 
+    /// Lets what runs come to its end, and nothing begin.
+    async fn drain(&self) {
+        self.drain.cancel();
+        self.sessions.close();
+        self.sessions.wait().await;
+    }
+
     /// Ends the epoch and waits until nobody acts in its name.
     async fn end(&self) {
+        self.drain.cancel();
         self.cut.cancel();
         self.sessions.close();
         self.sessions.wait().await;
     }
 }
 
+#[derive(Debug)]
 enum Command {
-    Obey(Box<Record>, oneshot::Sender<()>),
+    Obey(Box<Record>, Option<oneshot::Sender<()>>),
     Registered,
     FirstRead,
 }
@@ -98,13 +125,17 @@ pub(crate) struct Keeper {
     registered: bool,
     read: bool,
     commands: mpsc::Receiver<Command>,
+    /// What was asked while sessions were let end.
+    put_off: VecDeque<Command>,
+    /// How long transactions may take to end before they are cut.
+    patience: Duration,
     epochs: watch::Sender<Arc<Epoch>>,
     confirmed: watch::Sender<Option<(Term, Revision)>>,
     metrics: Arc<Metrics>,
 }
 
-/// A gateway that has read nothing.
-pub(crate) fn new(metrics: Arc<Metrics>) -> (Control, Keeper) {
+/// A gateway that has read nothing. Transactions get `patience` to end where MAIN can wait for them.
+pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> (Control, Keeper) {
     let (commands, inbox) = mpsc::channel(16);
     let headline = "no record was read yet".to_owned();
     let gate = Gate::default();
@@ -123,6 +154,8 @@ pub(crate) fn new(metrics: Arc<Metrics>) -> (Control, Keeper) {
         registered: false,
         read: false,
         commands: inbox,
+        put_off: VecDeque::new(),
+        patience,
         epochs,
         confirmed,
         metrics,
@@ -136,12 +169,20 @@ impl Control {
         let (done, wait) = oneshot::channel();
         if self
             .commands
-            .send(Command::Obey(Box::new(record), done))
+            .send(Command::Obey(Box::new(record), Some(done)))
             .await
             .is_ok()
         {
             wait.await.ok();
         }
+    }
+
+    /// The same, without waiting for what comes of it: whoever follows the record must hear of the next one meanwhile.
+    pub(crate) async fn tell(&self, record: Record) {
+        self.commands
+            .send(Command::Obey(Box::new(record), None))
+            .await
+            .ok();
     }
 
     /// The gateway's own object exists: it may forward, once the record was read, too.
@@ -201,12 +242,12 @@ impl Control {
 impl Keeper {
     /// Keeps the gate until everybody who could ask is gone.
     pub(crate) async fn run(mut self) {
-        while let Some(command) = self.commands.recv().await {
+        while let Some(command) = self.next().await {
             match command {
                 Command::Obey(record, done) => {
                     self.obey(&record).await;
                     // Who asked may be gone; what was asked is done.
-                    done.send(()).ok();
+                    done.map(|done| done.send(()));
                 }
                 Command::Registered => {
                     self.metrics.registered.set(1);
@@ -221,6 +262,13 @@ impl Keeper {
         }
         // Nobody is left to tell of the next record: nothing may go on under this one.
         self.epochs.borrow().cut.cancel();
+    }
+
+    async fn next(&mut self) -> Option<Command> {
+        match self.put_off.pop_front() {
+            Some(command) => Some(command),
+            None => self.commands.recv().await,
+        }
     }
 
     fn is_open(&self) -> bool {
@@ -239,7 +287,7 @@ impl Keeper {
         };
         self.headline = record.headline();
         if verdict.cut {
-            self.turn_over().await;
+            self.turn_over(verdict.drain).await;
             tracing::info!(record = self.headline, "cut");
         }
         let (term, revision) = verdict.confirm;
@@ -253,18 +301,50 @@ impl Keeper {
     /// A gateway that just became open lets sessions in.
     async fn renew(&mut self) {
         if self.is_open() && !self.epochs.borrow().open {
-            self.turn_over().await;
+            self.turn_over(None).await;
         }
     }
 
     /// The old epoch ends, completely, before the new one begins.
-    async fn turn_over(&mut self) {
+    async fn turn_over(&mut self, drain: Option<Drain>) {
         let closed = Epoch::new(self.gate, false, self.headline.clone());
         let old = self.epochs.send_replace(closed);
         self.metrics.cuts.inc();
+        if let Some(drain) = drain {
+            self.drain(&old, drain).await;
+        }
         old.end().await;
         self.epochs
             .send_replace(Epoch::new(self.gate, self.is_open(), self.headline.clone()));
+    }
+
+    /// Lets transactions end, until they take too long or a newer record says something else.
+    async fn drain(&mut self, old: &Epoch, drain: Drain) {
+        let known = (self.gate.term(), self.gate.revision());
+        let patience = match drain {
+            Drain::Moved => self.patience,
+            Drain::Held => self.patience.min(MOMENT),
+        };
+        let deadline = Instant::now() + patience;
+        let mut drained = std::pin::pin!(old.drain());
+        loop {
+            let command = tokio::select! {
+                biased;
+                () = &mut drained => return,
+                () = sleep_until(deadline) => {
+                    self.metrics.drains_cut_short.inc();
+                    return;
+                }
+                command = self.commands.recv() => command,
+            };
+            let Some(command) = command else { return };
+            let newer =
+                matches!(&command, Command::Obey(record, _) if (record.term, record.revision) > known);
+            self.put_off.push_back(command);
+            if newer {
+                return;
+            }
+        }
     }
 }
 

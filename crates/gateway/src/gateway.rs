@@ -48,8 +48,10 @@ impl Gateway {
         let (admin_listener, admin) = bind(config.admin).await?;
         let push = config.advertise.clone().unwrap_or_else(|| admin.to_string());
         let metrics = Arc::new(Metrics::default());
-        let (control, keeper) = control::new(Arc::clone(&metrics));
+        let (control, keeper) = control::new(Arc::clone(&metrics), config.timeouts.transactions);
+        let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
         let shared = Arc::new(Shared {
+            ending: drain.clone(),
             waiting: Arc::new(Semaphore::new(config.limits.waiting)),
             control: control.clone(),
             config,
@@ -57,7 +59,6 @@ impl Gateway {
             metrics,
             buffers: crate::buffers::Buffers::default(),
         });
-        let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
         let mut sessions = JoinSet::new();
         sessions.spawn(accept::run(Arc::clone(&shared), listener, drain.clone()));
         let mut rest = JoinSet::new();

@@ -11,7 +11,8 @@
 //! | `plane` | where records come from and confirmations go: Kubernetes, or channels |
 //! | `admin` | pushes, state, health and metrics over HTTP |
 //! | `accept` | the port that clients connect to |
-//! | `session` | one client: login, check, hold, forward, refuse |
+//! | `doors` | how many connections there may be, in all and of one address, and how fast they may come |
+//! | `session` | one client: login, check, hold, forward, refuse; and what becomes of it when its database goes |
 //! | `resolve` | names of pods to addresses |
 //! | `heard` | whom it last had an answer from (R21) |
 
@@ -20,6 +21,7 @@ mod admin;
 mod buffers;
 mod config;
 mod control;
+mod doors;
 mod gateway;
 mod heard;
 mod metrics;
@@ -28,7 +30,7 @@ mod resolve;
 mod session;
 mod token;
 
-pub use config::{Config, Limits, Pod, Timeouts};
+pub use config::{Config, Limits, Pod, Routing, Timeouts};
 pub use gateway::{Gateway, StartError};
 pub use plane::Plane;
 pub use resolve::Resolve;

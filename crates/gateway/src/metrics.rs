@@ -24,6 +24,11 @@ pub(crate) struct Metrics {
     pub(crate) cuts: Counter,
     pub(crate) cut_sessions: Counter,
     pub(crate) holds: Counter,
+    /// Sessions without a database.
+    pub(crate) parked: Gauge,
+    pub(crate) moved: Counter,
+    pub(crate) drains_cut_short: Counter,
+    lost: Family<Label, Counter>,
     pub(crate) term: Gauge,
     pub(crate) revision: Gauge,
     pub(crate) records_ignored: Counter,
@@ -56,6 +61,10 @@ impl Default for Metrics {
             cuts: Counter::default(),
             cut_sessions: Counter::default(),
             holds: Counter::default(),
+            parked: Gauge::default(),
+            moved: Counter::default(),
+            drains_cut_short: Counter::default(),
+            lost: Family::default(),
             term: Gauge::default(),
             revision: Gauge::default(),
             records_ignored: Counter::default(),
@@ -86,6 +95,26 @@ impl Metrics {
             self.cut_sessions.clone(),
         );
         r.register("holds", "Connections that had to wait", self.holds.clone());
+        r.register(
+            "parked",
+            "Sessions that wait without a database for their next request",
+            self.parked.clone(),
+        );
+        r.register(
+            "moved",
+            "Sessions that went on with another connection to the database",
+            self.moved.clone(),
+        );
+        r.register(
+            "drains_cut_short",
+            "Times that transactions took too long to end before a cut",
+            self.drains_cut_short.clone(),
+        );
+        r.register(
+            "lost",
+            "Sessions that lost their database in the middle of something, by what they were told",
+            self.lost.clone(),
+        );
         r.register("term", "Term that is obeyed", self.term.clone());
         r.register("revision", "Revision that is obeyed", self.revision.clone());
         r.register(
@@ -128,6 +157,10 @@ impl Metrics {
 
     pub(crate) fn refused(&self, kind: &'static str) {
         self.refused.get_or_create(&Label { kind }).inc();
+    }
+
+    pub(crate) fn lost(&self, kind: &'static str) {
+        self.lost.get_or_create(&Label { kind }).inc();
     }
 
     pub(crate) fn checked(&self, kind: &'static str) {

@@ -3,7 +3,7 @@
 use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::Args;
-use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Timeouts};
+use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Routing, Timeouts};
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,6 +65,18 @@ pub(crate) struct Arguments {
     /// How many connections there may be.
     #[arg(long, default_value_t = Limits::default().connections)]
     max_connections: usize,
+    /// How many connections of one address there may be; no limit if not given.
+    #[arg(long)]
+    max_per_source: Option<usize>,
+    /// How many new connections there may be in a second; no limit if not given.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    max_new_per_second: Option<u32>,
+    /// How many of one address; no limit if not given.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    max_new_per_second_per_source: Option<u32>,
+    /// After which a client is closed that asks for nothing and waits for nothing; never if not given.
+    #[arg(long, env = "MAINSTAY_IDLE", value_parser = duration)]
+    idle: Option<Duration>,
     /// How long the database may take to accept a connection.
     #[arg(long, default_value = "1s", value_parser = duration)]
     connect_timeout: Duration,
@@ -74,6 +86,18 @@ pub(crate) struct Arguments {
     /// How long a client may take to say its part of handshake and login.
     #[arg(long, default_value = "10s", value_parser = duration)]
     client_timeout: Duration,
+    /// How long transactions may take to end before MAIN is moved. Keep it below the operator's own patience (10 s).
+    #[arg(long, env = "MAINSTAY_TRANSACTIONS", default_value = "5s", value_parser = duration)]
+    transactions: Duration,
+    /// Where neo4j:// drivers send writes, as HOST:PORT. Without it, where they came in.
+    #[arg(long, env = "MAINSTAY_ROUTE_WRITER")]
+    route_writer: Option<String>,
+    /// Where neo4j:// drivers send reads, as HOST:PORT. Without it, where writes go.
+    #[arg(long, env = "MAINSTAY_ROUTE_READER")]
+    route_reader: Option<String>,
+    /// How long neo4j:// drivers may rely on that.
+    #[arg(long, env = "MAINSTAY_ROUTE_TTL", default_value = "30s", value_parser = duration)]
+    route_ttl: Duration,
     /// How long sessions may go on after SIGTERM. Keep it below terminationGracePeriodSeconds.
     #[arg(long, env = "MAINSTAY_DRAIN", default_value = "20s", value_parser = duration)]
     drain: Duration,
@@ -126,9 +150,17 @@ fn config(arguments: Arguments) -> Config {
         hold,
         max_waiting,
         max_connections,
+        max_per_source,
+        max_new_per_second,
+        max_new_per_second_per_source,
+        idle,
         connect_timeout,
         check_timeout,
         client_timeout,
+        transactions,
+        route_writer,
+        route_reader,
+        route_ttl,
         drain,
         kubeconfig: _,
     } = arguments;
@@ -151,8 +183,16 @@ fn config(arguments: Arguments) -> Config {
             (None, None) => PushToken::None,
         },
         backend_port,
+        routing: Routing {
+            writer: route_writer,
+            reader: route_reader,
+            ttl: route_ttl,
+        },
         limits: Limits {
             connections: max_connections,
+            per_source: max_per_source,
+            new_per_second: max_new_per_second,
+            new_per_second_per_source: max_new_per_second_per_source,
             waiting: max_waiting,
             ..Limits::default()
         },
@@ -161,6 +201,8 @@ fn config(arguments: Arguments) -> Config {
             client: client_timeout,
             connect: connect_timeout,
             check: check_timeout,
+            idle,
+            transactions,
             drain,
             ..Timeouts::default()
         },
@@ -205,7 +247,8 @@ mod tests {
     #[test]
     fn flags_become_the_configuration() {
         let line = "gateway --cluster mg --namespace db --name gw-1 --pod-uid 1-2 --pod-ip 10.0.0.9 \
-                    --push-token-file /t --hold 3s --max-waiting 7 --admin 0.0.0.0:9000";
+                    --push-token-file /t --hold 3s --max-waiting 7 --admin 0.0.0.0:9000 --idle 90s --max-per-source 3 \
+                    --max-new-per-second 5 --transactions 2500ms --route-reader reads:7687";
         let only = Only::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{error}"));
         let config = config(only.arguments);
         assert_eq!(config.pod.unwrap().name, "gw-1");
@@ -215,6 +258,20 @@ mod tests {
             (config.timeouts.hold, config.limits.waiting),
             (Duration::from_secs(3), 7)
         );
+        let Limits {
+            per_source,
+            new_per_second,
+            ..
+        } = config.limits;
+        assert_eq!((per_source, new_per_second), (Some(3), Some(5)));
+        let Timeouts {
+            idle, transactions, ..
+        } = config.timeouts;
+        assert_eq!(
+            (idle, transactions),
+            (Some(Duration::from_secs(90)), Duration::from_millis(2500))
+        );
+        assert_eq!(config.routing.reader.as_deref(), Some("reads:7687"));
         let bad = Only::try_parse_from("gateway --cluster Bad_Name --name x".split_whitespace());
         assert!(bad.is_err());
     }

@@ -25,6 +25,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 const PYTHON: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
@@ -340,7 +342,10 @@ async fn the_python_drivers_notice_nothing_of_a_gateway_in_between() {
         let mut arguments = pair.arguments.clone();
         arguments[1] = gateway.bolt().port().to_string();
         let mut command = Command::new(&python);
-        command.arg(sources().join("python/check.py")).args(&arguments);
+        command
+            .arg(sources().join("python/check.py"))
+            .args(&arguments)
+            .arg("routed");
         tokio::task::spawn_blocking(move || run(&mut command))
             .await
             .unwrap();
@@ -348,6 +353,16 @@ async fn the_python_drivers_notice_nothing_of_a_gateway_in_between() {
         drop(pair);
         let _ = std::fs::remove_dir_all(&folder);
     }
+}
+
+/// Did it hold somebody for too long?
+async fn has_refused(gateway: &Gateway) -> bool {
+    let mut admin = TcpStream::connect(gateway.admin()).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
+    admin.write_all(request).await.unwrap();
+    let mut text = String::new();
+    admin.read_to_string(&mut text).await.unwrap();
+    text.contains("refused_total{kind=\"held_too_long\"}")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -368,7 +383,9 @@ async fn the_official_driver_retries_what_the_gateway_could_not_hold_any_longer(
     ]);
     let driver = tokio::task::spawn_blocking(move || run(&mut command));
     // Longer than the gateway holds: the driver has to come again.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    while !has_refused(&gateway).await {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     records.send_replace(Some(closed.with_writes(Writes::Open)));
     driver.await.unwrap();
     gateway.shutdown().await;

@@ -5,7 +5,7 @@ use super::spec::{
     Behavior, BehaviorMode, DeletionPolicy, Dependency, DriftPolicy, HibernatePlanSpec, OffHours,
     ScheduleSpec, StageSpec, StrategySpec, StrategyType, TargetSpec, WeekInterval,
 };
-use crate::memgraph::{moment, parse_duration};
+use crate::times::{self, moment};
 use mainstay_core::hibernation::HibernatePlan;
 use mainstay_core::hibernation::ids::{ExecutorName, NameError, PlanName, TargetName};
 use mainstay_core::hibernation::plan::{
@@ -195,7 +195,7 @@ fn target(spec: &TargetSpec) -> Result<Target, BadPlan> {
 }
 
 fn duration(field: &'static str, text: &str) -> Result<Duration, BadPlan> {
-    parse_duration(text).ok_or_else(|| BadPlan::Duration {
+    times::duration(text).ok_or_else(|| BadPlan::Duration {
         field,
         value: text.to_owned(),
     })

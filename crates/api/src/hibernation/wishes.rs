@@ -1,6 +1,6 @@
 //! What people ask for once, as annotations of a plan: a request is not part of the desired state.
 
-use crate::memgraph::moment;
+use crate::times::moment;
 use mainstay_core::hibernation::ids::{CycleId, TargetName};
 use mainstay_core::hibernation::observed::Wishes;
 use mainstay_core::schedule::{Override, rfc3339};

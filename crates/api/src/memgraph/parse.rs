@@ -1,9 +1,9 @@
 //! From what a user wrote to what the decisions take.
 
 use super::spec::{Durability, Failover, FenceTimeout, MemgraphClusterSpec, Pause, WritesWithoutSync};
+use crate::times::{self, moment};
 use mainstay_core::memgraph::spec as core;
 use mainstay_core::time::Time;
-use std::time::Duration;
 use thiserror::Error;
 
 /// A spec that the schema let through and that still cannot be followed.
@@ -25,28 +25,6 @@ pub enum BadSpec {
     Replicas(u8),
 }
 
-/// Reads `5s`, `250ms`, `1m30s`.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let (number, tail) = rest.split_at_checked(digits)?;
-        let number: u64 = number.parse().ok()?;
-        let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
-        let (unit, millis) = units.into_iter().find(|(unit, _)| {
-            tail.strip_prefix(unit)
-                .is_some_and(|after| after.is_empty() || after.starts_with(|c: char| c.is_ascii_digit()))
-        })?;
-        total = total.checked_add(Duration::from_millis(number.checked_mul(millis)?))?;
-        rest = tail.strip_prefix(unit)?;
-    }
-    Some(total)
-}
-
 impl MemgraphClusterSpec {
     /// What the decisions take.
     pub fn parse(&self) -> Result<core::Spec, BadSpec> {
@@ -61,11 +39,13 @@ impl MemgraphClusterSpec {
             return Err(BadSpec::Replicas(self.replicas));
         }
         let duration = |field, text: &String| {
-            parse_duration(text).ok_or_else(|| BadSpec::Duration {
+            times::duration(text).ok_or_else(|| BadSpec::Duration {
                 field,
                 value: text.clone(),
             })
         };
+        // The decisions do not take them; a spec that cannot be followed is told of all the same.
+        self.gateway.times()?;
         Ok(core::Spec {
             replicas: self.replicas,
             writes_without_sync: match writes_without_sync {
@@ -103,35 +83,10 @@ pub fn parse_moment(text: &str) -> Result<Time, BadSpec> {
     moment(text).ok_or_else(|| BadSpec::Moment(text.to_owned()))
 }
 
-/// Reads an RFC 3339 time as milliseconds of the wall clock.
-pub(crate) fn moment(text: &str) -> Option<Time> {
-    let at: jiff::Timestamp = text.parse().ok()?;
-    u64::try_from(at.as_millisecond()).ok().map(Time)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read_and_anything_else_is_refused() {
-        let cases = [
-            ("5s", 5_000),
-            ("250ms", 250),
-            ("1m30s", 90_000),
-            ("2h", 7_200_000),
-        ];
-        for (text, millis) in cases {
-            assert_eq!(
-                parse_duration(text),
-                Some(Duration::from_millis(millis)),
-                "{text}"
-            );
-        }
-        for bad in ["", "5", "s", "5 s", "-5s", "1.5s", "5d", "99999999999999999999s"] {
-            assert_eq!(parse_duration(bad), None, "{bad}");
-        }
-    }
+    use std::time::Duration;
 
     #[test]
     fn an_empty_spec_is_the_default_of_the_decisions() {
@@ -166,6 +121,9 @@ mod tests {
         let mut spec: MemgraphClusterSpec = serde_json::from_str("{}").unwrap();
         spec.failover.drain = "soon".to_owned();
         assert!(spec.parse().unwrap_err().to_string().contains("failover.drain"));
+        spec.failover = Failover::default();
+        spec.gateway.idle = Some("never".to_owned());
+        assert!(spec.parse().unwrap_err().to_string().contains("gateway.idle"));
         spec.replicas = 1;
         assert_eq!(spec.parse(), Err(BadSpec::Replicas(1)));
         spec.paused = Some(Pause {

@@ -4,6 +4,7 @@
     reason = "the derive repeats our `pub` on a struct inside a function"
 )]
 
+use super::gateway::Gateway;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -276,42 +277,6 @@ impl Default for HardReset {
             keep: three_copies(),
             per_hour: three_probes(),
             quiet: two_minutes(),
-        }
-    }
-}
-
-/// The gateway that clients connect to.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"))]
-pub struct Gateway {
-    /// Whether the operator runs one. Without it nothing cuts the sessions of an old MAIN.
-    #[serde(default = "yes")]
-    pub enabled: bool,
-    /// How many.
-    #[serde(default = "two")]
-    #[x_kube(validation = Rule::new("self >= 1 && self <= 16").message("spec.gateway.replicas is 1 to 16; for none write spec.gateway.enabled: false"))]
-    pub replicas: u8,
-    /// Its image; the operator's own if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self.size() > 0").message("spec.gateway.image is empty; leave it out for the operator's own image"))]
-    pub image: Option<String>,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-const fn two() -> u8 {
-    2
-}
-
-impl Default for Gateway {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            replicas: two(),
-            image: None,
         }
     }
 }

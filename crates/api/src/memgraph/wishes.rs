@@ -1,6 +1,6 @@
 //! What people ask for once, as annotations: a request is not part of the desired state.
 
-use super::parse::moment;
+use crate::times::moment;
 use mainstay_core::memgraph::ids::{Ordinal, ResetId};
 use mainstay_core::memgraph::observed::Approval;
 use mainstay_core::memgraph::record::Override;

@@ -18,6 +18,15 @@ fn candidate() -> Candidate {
     }
 }
 
+/// Somebody else: nobody waits for the old MAIN.
+fn elsewhere() -> Candidate {
+    Candidate {
+        pod: Ordinal(1),
+        process: ProcessId(2),
+        ..candidate()
+    }
+}
+
 fn serving(term: u64) -> Record {
     let main = Main {
         pod: Ordinal(0),
@@ -34,8 +43,11 @@ fn serving(term: u64) -> Record {
     Record::initialising(Term(term), candidate(), Time::ZERO).serving(main, Writes::Open, Time::ZERO)
 }
 
+/// For transactions to end; far longer than a test takes.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 fn start() -> (Control, JoinSet<()>) {
-    let (control, keeper) = new(Arc::new(Metrics::default()));
+    let (control, keeper) = new(Arc::new(Metrics::default()), PATIENCE);
     let mut tasks = JoinSet::new();
     tasks.spawn(keeper.run());
     (control, tasks)
@@ -73,7 +85,7 @@ async fn a_record_is_confirmed_only_when_nobody_acts_under_the_old_one_any_more(
     let (control, mut tasks) = start();
     let old = open(&control, &serving(4)).await;
     let stay = old.stay();
-    let next = serving(4).new_term(candidate(), true, Time::ZERO);
+    let next = serving(4).new_term(elsewhere(), true, Time::ZERO);
     let asking = control.clone();
     let mut asked = JoinSet::new();
     asked.spawn(async move { asking.obey(next).await });
@@ -100,7 +112,7 @@ async fn a_caller_that_goes_away_does_not_leave_a_cut_half_done() {
     let (control, _tasks) = start();
     let old = open(&control, &serving(4)).await;
     let stay = old.stay();
-    let next = serving(4).new_term(candidate(), true, Time::ZERO);
+    let next = serving(4).new_term(elsewhere(), true, Time::ZERO);
     let given_up = timeout(Duration::from_millis(50), control.obey(next.clone())).await;
     assert!(given_up.is_err());
     let again = timeout(Duration::from_millis(50), control.obey(next.clone())).await;
@@ -112,6 +124,66 @@ async fn a_caller_that_goes_away_does_not_leave_a_cut_half_done() {
     drop(stay);
     control.obey(next).await;
     assert_eq!(control.confirmation().term, Term(5));
+}
+
+#[tokio::test]
+async fn where_main_can_wait_transactions_may_end_before_the_cut_and_nobody_new_is_let_in() {
+    let (control, _tasks) = start();
+    let first = serving(4);
+    let old = open(&control, &first).await;
+    let stay = old.stay();
+    let held = first.held(Time::ZERO);
+    control.tell(held.clone()).await;
+    old.draining().await;
+    assert!(
+        timeout(Duration::from_millis(100), old.cut()).await.is_err(),
+        "what runs is not cut"
+    );
+    assert!(control.epochs().borrow().route().is_none());
+    assert_eq!(control.confirmation().revision, first.revision, "not confirmed");
+    // The same record again, as it comes by watch and by push, changes nothing.
+    control.tell(held.clone()).await;
+    assert!(timeout(Duration::from_millis(100), old.cut()).await.is_err());
+    drop(stay);
+    control.obey(held.clone()).await;
+    assert_eq!(control.confirmation().revision, held.revision);
+}
+
+#[tokio::test]
+async fn a_newer_record_ends_the_patience_with_transactions() {
+    let (control, _tasks) = start();
+    let first = serving(4);
+    let old = open(&control, &first).await;
+    let stay = old.stay();
+    control.tell(first.held(Time::ZERO)).await;
+    old.draining().await;
+    let lost = first.held(Time::ZERO).with_writes(Writes::Closed);
+    control.tell(lost.clone()).await;
+    timeout(Duration::from_secs(10), old.cut()).await.unwrap();
+    assert_eq!(control.confirmation().revision, first.revision, "a stay is left");
+    drop(stay);
+    control.obey(lost.clone()).await;
+    assert_eq!(control.confirmation().revision, lost.revision);
+}
+
+#[tokio::test(start_paused = true)]
+async fn transactions_that_take_too_long_are_cut() {
+    let first = serving(4);
+    for (next, patience) in [
+        (first.held(Time::ZERO), MOMENT),
+        (first.switching_over(elsewhere(), Time::ZERO), PATIENCE),
+    ] {
+        let (control, _tasks) = start();
+        let old = open(&control, &first).await;
+        let stay = old.stay();
+        let began = Instant::now();
+        control.tell(next.clone()).await;
+        old.cut().await;
+        assert!(began.elapsed() >= patience && began.elapsed() < patience * 2);
+        drop(stay);
+        control.obey(next.clone()).await;
+        assert_eq!(control.confirmation().revision, next.revision);
+    }
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ pub(super) async fn run(
                 silent = changed.is_err();
                 let record = records.borrow_and_update().clone();
                 if let Some(record) = record {
-                    control.obey(record).await;
+                    control.tell(record).await;
                 }
                 control.first_read().await;
             }

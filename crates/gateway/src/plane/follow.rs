@@ -112,7 +112,7 @@ async fn obey(shared: &Shared, map: ConfigMap) {
         .ok_or(DocumentError::Empty)
         .and_then(|data| Document::parse(&data));
     match parsed {
-        Ok(Parsed::Full { document, warning: _ }) => shared.control.obey(document.record).await,
+        Ok(Parsed::Full { document, warning: _ }) => shared.control.tell(document.record).await,
         Ok(Parsed::SeedOnly { .. }) => {}
         Err(error) => {
             shared.metrics.record_errors.inc();

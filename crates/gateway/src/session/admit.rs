@@ -98,7 +98,7 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitt
                 let stay = epoch.stay();
                 let tried = tokio::select! {
                     biased;
-                    () = epoch.cut() => continue,
+                    () = epoch.draining() => continue,
                     tried = try_once(shared, client, &epoch, route) => tried,
                 };
                 match tried {

@@ -1,7 +1,9 @@
-//! Following what a database says: how many requests it has answered, and whether it said that it is not MAIN (G5).
+//! Following what a database says: which requests it has answered and how, and whether it said that it is not MAIN
+//! (G5).
 
+use super::talk::Answer;
 use bolt::frame::{ChunkDecoder, FrameError, Piece};
-use bolt::message::{Response, tag};
+use bolt::message::{Failure, Response, tag};
 use bolt::packstream::Limits;
 
 /// As much of a failure as is looked at. The texts that matter are far shorter.
@@ -19,13 +21,16 @@ const ABORTED: &str = "STRICT_SYNC";
 /// What a stretch of answers means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Requests that are answered.
-    pub(crate) answered: u64,
     /// It said that it is not MAIN.
     pub(crate) not_main: bool,
     /// It said something that the record may explain.
     pub(crate) doubtful: bool,
+    /// It closes the connection because of what the client said.
+    pub(crate) closes: bool,
 }
+
+/// How the summary of a page begins its last entry if there are more: a short text, and `true`.
+const HAS_MORE: &[u8] = b"\x88has_more\xC3";
 
 /// Follows a server's stream. It keeps the text of a failure while that arrives, and nothing else.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ pub(crate) struct Answers {
     seen: u8,
     marker: u8,
     tag: u8,
+    /// How many bytes of [`HAS_MORE`] the last bytes of a SUCCESS were.
+    matched: usize,
     failure: Vec<u8>,
 }
 
@@ -46,24 +53,39 @@ impl Answers {
             seen: 0,
             marker: 0,
             tag: 0,
+            matched: 0,
             failure: Vec::new(),
         }
     }
 
-    /// Takes the next bytes.
-    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> Result<Said, FrameError> {
+    /// Whether the stream is between two messages.
+    pub(crate) const fn is_between(&self) -> bool {
+        self.chunks.is_idle()
+    }
+
+    /// Takes the next bytes; `answered` is told of each request that is answered by them.
+    pub(crate) fn read(
+        &mut self,
+        mut bytes: &[u8],
+        mut answered: impl FnMut(Answer),
+    ) -> Result<Said, FrameError> {
         let mut said = Said::default();
         while let Some(piece) = self.chunks.next(&mut bytes)? {
             match piece {
                 Piece::Noop => {}
                 Piece::Data(data) => self.data(data),
                 Piece::End => {
-                    said.answered +=
-                        u64::from(matches!(self.tag, tag::SUCCESS | tag::FAILURE | tag::IGNORED));
-                    if self.tag == tag::FAILURE {
-                        self.failed(&mut said);
+                    match self.tag {
+                        tag::SUCCESS if self.matched == HAS_MORE.len() => answered(Answer::More),
+                        tag::SUCCESS => answered(Answer::Success),
+                        tag::IGNORED => answered(Answer::Ignored),
+                        tag::FAILURE => {
+                            answered(Answer::Failure);
+                            self.failed(&mut said);
+                        }
+                        _ => {}
                     }
-                    (self.seen, self.tag) = (0, 0);
+                    (self.seen, self.tag, self.matched) = (0, 0, 0);
                     if !self.failure.is_empty() {
                         self.failure = Vec::new();
                     }
@@ -77,6 +99,7 @@ impl Answers {
         if let Ok(Response::Failure(failure)) = Response::parse(&self.failure, Limits::DEFAULT) {
             let not_main = NOT_MAIN.iter().any(|text| failure.message.starts_with(text));
             said.not_main |= not_main;
+            said.closes |= failure.code == Failure::UNEXPECTED.code;
             said.doubtful |= not_main || failure.message.contains(ABORTED);
         }
     }
@@ -101,14 +124,27 @@ impl Answers {
             let room = KEPT.saturating_sub(self.failure.len());
             self.failure.extend(rest.iter().take(room));
         }
+        if self.tag == tag::SUCCESS {
+            self.look_for_more(rest);
+        }
+    }
+
+    /// The first byte of what is looked for does not come again in it, so a mismatch begins anew.
+    fn look_for_more(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            match HAS_MORE.get(self.matched) {
+                None => return,
+                Some(expected) if expected == byte => self.matched += 1,
+                Some(_) => self.matched = usize::from(HAS_MORE.first() == Some(byte)),
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bolt::message::Failure;
-    use bolt::packstream::{Dict, Value};
+    use bolt::packstream::{Dict, Value, dict};
 
     fn wire(responses: &[Response<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -118,39 +154,50 @@ mod tests {
         bytes
     }
 
-    fn follow(bytes: &[u8], step: usize) -> Said {
+    fn follow(bytes: &[u8], step: usize) -> (Vec<Answer>, Said) {
         let mut answers = Answers::new();
         let mut all = Said::default();
+        let mut given = Vec::new();
         for part in bytes.chunks(step) {
             let Said {
-                answered,
                 not_main,
                 doubtful,
-            } = answers.read(part).unwrap();
-            all.answered += answered;
+                closes,
+            } = answers.read(part, |answer| given.push(answer)).unwrap();
             all.not_main |= not_main;
             all.doubtful |= doubtful;
+            all.closes |= closes;
         }
-        all
+        assert!(answers.is_between());
+        (given, all)
     }
 
     #[test]
     fn rows_answer_nothing_and_everything_else_answers_one_request() {
+        let page = |more| dict([("x", Value::from("y")), ("has_more", Value::Bool(more))]);
         let bytes = wire(&[
             Response::Success(Dict::new()),
             Response::Record(vec![Value::Int(1)]),
             Response::Record(vec![Value::from("x".repeat(70_000))]),
-            Response::Success(Dict::new()),
+            Response::Success(page(true)),
+            Response::Record(vec![Value::Dict(page(true))]),
+            Response::Success(page(false)),
             Response::Failure(Failure::client("no")),
             Response::Ignored,
         ]);
         for step in [1, 3, 1000, bytes.len()] {
-            let said = follow(&bytes, step);
-            let expected = Said {
-                answered: 4,
-                ..Said::default()
-            };
-            assert_eq!(said, expected);
+            let (given, said) = follow(&bytes, step);
+            assert_eq!(
+                given,
+                [
+                    Answer::Success,
+                    Answer::More,
+                    Answer::Success,
+                    Answer::Failure,
+                    Answer::Ignored
+                ]
+            );
+            assert_eq!(said, Said::default());
         }
     }
 
@@ -160,14 +207,16 @@ mod tests {
         for text in [&forbidden, NOT_MAIN[1]] {
             let bytes = wire(&[Response::Failure(Failure::client(text)), Response::Ignored]);
             for step in [1, 7, bytes.len()] {
-                let said = follow(&bytes, step);
+                let said = follow(&bytes, step).1;
                 assert!(said.not_main && said.doubtful, "{text}");
             }
         }
+        let unexpected = wire(&[Response::Failure(Failure::UNEXPECTED)]);
+        assert!(follow(&unexpected, 7).1.closes);
         let quoted = wire(&[Response::Failure(Failure::client(format!("no: {}", NOT_MAIN[0])))]);
-        assert!(!follow(&quoted, 5).not_main);
+        assert!(!follow(&quoted, 5).1.not_main);
         let long = wire(&[Response::Failure(Failure::client("x".repeat(10_000)))]);
-        assert!(!follow(&long, 100).doubtful);
+        assert!(!follow(&long, 100).1.doubtful);
     }
 
     #[test]
@@ -176,7 +225,7 @@ mod tests {
             "At least one STRICT_SYNC replica has not confirmed committing last transaction.",
             "Replication Exception: Failed to replicate to STRICT_SYNC replica a: x.",
         ] {
-            let said = follow(&wire(&[Response::Failure(Failure::transient(text))]), 9);
+            let said = follow(&wire(&[Response::Failure(Failure::transient(text))]), 9).1;
             assert!(said.doubtful && !said.not_main, "{text}");
         }
     }

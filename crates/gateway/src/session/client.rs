@@ -9,6 +9,7 @@ use bolt::handshake::{HandshakeError, Proposals, ServerHandshake, choose};
 use bolt::message::{Failure, Response, tag};
 use bolt::server::ServerProfile;
 use bolt::version::Version;
+use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -46,9 +47,19 @@ pub(crate) struct Client {
     patience: Duration,
     proposals: Proposals,
     version: Option<Version>,
-    hello: Option<Vec<u8>>,
+    hello: Option<Secret>,
     hello_answered: bool,
-    logon: Option<Vec<u8>>,
+    logon: Option<Secret>,
+}
+
+/// What a client said to log in, kept as long as its session lives: it is said again to the next database. It is in
+/// memory only, and never shown.
+struct Secret(Box<[u8]>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({} bytes)", self.0.len())
+    }
 }
 
 impl Client {
@@ -92,7 +103,7 @@ impl Client {
         if self.hello.is_none() {
             self.hello = Some(self.message(tag::HELLO).await?);
         }
-        Ok(self.hello.as_deref().unwrap_or_default())
+        Ok(self.hello.as_ref().map_or(&[], |hello| &hello.0))
     }
 
     /// What a database said to HELLO, when LOGON is still to come.
@@ -109,14 +120,14 @@ impl Client {
         if self.logon.is_none() {
             self.logon = Some(self.message(tag::LOGON).await?);
         }
-        Ok(self.logon.as_deref().unwrap_or_default())
+        Ok(self.logon.as_ref().map_or(&[], |logon| &logon.0))
     }
 
-    async fn message(&mut self, expected: u8) -> Result<Vec<u8>, ClientError> {
+    async fn message(&mut self, expected: u8) -> Result<Secret, ClientError> {
         let message = timeout(self.patience, self.wire.message());
         let payload = message.await.map_err(|_| ClientError::Silent)??;
         match payload.get(1) {
-            Some(tag) if *tag == expected => Ok(payload),
+            Some(tag) if *tag == expected => Ok(Secret(payload.into_boxed_slice())),
             tag => Err(ClientError::NotALogin(tag.copied().unwrap_or_default())),
         }
     }
@@ -163,8 +174,34 @@ impl Client {
         self.wire.gone().await;
     }
 
-    /// The connection, and what the client said beyond its login.
-    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
-        self.wire.into_parts()
+    /// The connection. What is sent on it goes between two messages, or not at all.
+    pub(crate) const fn stream(&self) -> &TcpStream {
+        self.wire.stream()
+    }
+
+    /// What the client said beyond its login.
+    pub(crate) fn take_unread(&mut self) -> Vec<u8> {
+        self.wire.take_unread()
+    }
+
+    /// Says what a database said.
+    pub(crate) async fn tell(&mut self, payload: &[u8]) -> Result<(), ClientError> {
+        Ok(self.wire.send_message(payload).await?)
+    }
+
+    /// Closes so that the last words arrive.
+    pub(crate) async fn close(self) {
+        close_gently(self.wire.into_parts().0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_logs_in_with_is_not_shown() {
+        let secret = Secret(Box::from(*b"principal admin credentials hunter2"));
+        assert_eq!(format!("{secret:?}"), "(35 bytes)");
     }
 }

@@ -1,15 +1,20 @@
-//! One client: login, check, hold, forward, refuse.
+//! One client: login, check, hold, forward, refuse; and what becomes of it when its database goes.
 //!
-//! The full gateway, which knows of each session whether it is idle and moves those that are, grows here: it
-//! replaces [`forward`], and keeps [`admit`].
+//! A session is with a database ([`forward`]) or without one ([`parked`]). It is *let in* ([`admit`]) each time that it
+//! gets one, in the same way: nothing that a client says reaches a database before that very connection showed role
+//! and term.
 
 mod admit;
 mod answers;
 mod backend;
 mod client;
+mod course;
 mod forward;
+mod parked;
 mod requests;
+mod route;
 mod statement;
+mod talk;
 mod wire;
 
 use crate::buffers::Buffers;
@@ -19,15 +24,21 @@ use crate::metrics::Metrics;
 use crate::resolve::Resolve;
 use admit::{Admitted, NotAdmitted, admit};
 use bolt::message::Failure;
+use bolt::version::Version;
 use client::Client;
-use forward::{End, Forward};
+use course::{Course, Now};
+use forward::{End, Forward, Inbox, Refusing};
+use parked::{Next, Parked};
 use prometheus_client::metrics::gauge::Gauge;
+use requests::Requests;
 use socket2::{SockRef, TcpKeepalive};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
+use talk::Alone;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use wire::close_gently;
+use tokio_util::sync::CancellationToken;
 
 /// What every session of a gateway shares.
 #[derive(Debug)]
@@ -39,9 +50,11 @@ pub(crate) struct Shared {
     pub(crate) buffers: Buffers,
     /// One for each connection that may wait.
     pub(crate) waiting: Arc<Semaphore>,
+    /// The gateway is told to stop.
+    pub(crate) ending: CancellationToken,
 }
 
-/// Serves one client until it goes, is cut, or is sent away.
+/// Serves one client until it goes, or is sent away.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     tune(&stream);
     let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
@@ -50,7 +63,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
         Err(error) => return shared.metrics.refused(error.kind()),
     };
     match admit(&shared, &mut client).await {
-        Ok(admitted) => forward(&shared, client, admitted).await,
+        Ok(admitted) => go_on(&shared, client, admitted).await,
         Err(refusal) => {
             shared.metrics.refused(refusal.kind());
             tracing::debug!(%refusal, "a client was not let in");
@@ -100,51 +113,183 @@ async fn send_away(client: Client, refusal: NotAdmitted) {
     }
 }
 
-async fn forward(shared: &Shared, client: Client, admitted: Admitted) {
+/// What a client is told by a gateway that is told to stop.
+const ENDING: &str = "This gateway is shutting down.";
+
+/// From the first database to the end of the session.
+async fn go_on(shared: &Shared, mut client: Client, mut admitted: Admitted) {
+    let mut inbox = Inbox::new(client.take_unread());
+    let mut answer = Some(mem::take(&mut admitted.answer));
+    let version = admitted.version;
+    loop {
+        let (end, now) = stay(shared, &client, &mut inbox, admitted, answer.take()).await;
+        let why = match end {
+            End::Client | End::Refused => return client.close().await,
+            End::Cut | End::Drained => "The MAIN was changed.",
+            End::Ending => ENDING,
+            End::NotMain => "The database is not MAIN any more.",
+            End::Backend => {
+                shared.control.doubt();
+                "The connection to the MAIN was lost."
+            }
+        };
+        let Some(alone) = part(shared, &client, version, &mut inbox, now, why).await else {
+            shared.metrics.lost("closed");
+            return client.close().await;
+        };
+        match again(shared, &mut client, version, &mut inbox, alone, why).await {
+            Some(next) => admitted = next,
+            None => return client.close().await,
+        }
+    }
+}
+
+/// With one database, until one of the two goes. When this returns, nothing reaches that database any more, and
+/// nothing comes from it.
+async fn stay(
+    shared: &Shared,
+    client: &Client,
+    inbox: &mut Inbox,
+    admitted: Admitted,
+    answer: Option<Vec<u8>>,
+) -> (End, Now) {
     let Admitted {
         epoch,
         stay,
         backend,
         version,
-        answer,
+        answer: _,
         voice,
     } = admitted;
-    let (client, early) = client.into_parts();
     let (backend, late) = backend.into_parts();
-    let mut forward = Forward {
+    let course = Course::default();
+    course.now().giving = answer.is_some();
+    let forward = Forward {
         shared,
-        client,
-        backend,
+        client: client.stream(),
+        backend: &backend,
         version,
-        voice,
-        early,
-        late,
+        voice: voice.as_deref(),
+        epoch: &epoch,
+        course: &course,
     };
     shared.metrics.admitted.inc();
     let counted = Counted::new(&shared.metrics.sessions);
+    let drained = async {
+        epoch.draining().await;
+        course.quiet().await;
+    };
+    let ending = async {
+        shared.ending.cancelled().await;
+        course.quiet().await;
+    };
     let end = tokio::select! {
         biased;
         () = epoch.cut() => End::Cut,
-        end = forward.run(&answer) => end,
+        () = drained => End::Drained,
+        () = ending => End::Ending,
+        end = forward.run(inbox, answer.as_deref(), &late) => end,
     };
     drop(counted);
-    let Forward { client, backend, .. } = forward;
+    if end == End::Cut {
+        shared.metrics.cut_sessions.inc();
+        // What is still on its way must not arrive.
+        SockRef::from(&backend).set_linger(Some(Duration::ZERO)).ok();
+    }
     drop(backend);
-    match end {
-        // At once: whatever the old MAIN says from now on must not reach anybody.
-        End::Cut => {
-            shared.metrics.cut_sessions.inc();
-            drop(client);
-            drop(stay);
+    // From here on the next record may be confirmed.
+    drop(stay);
+    (end, course.into_now())
+}
+
+/// Says what became of everything that was under way; `None` if the session cannot go on.
+async fn part(
+    shared: &Shared,
+    client: &Client,
+    version: Version,
+    inbox: &mut Inbox,
+    now: Now,
+    why: &str,
+) -> Option<Alone> {
+    let Now {
+        talk,
+        giving,
+        begun,
+        torn,
+        gone,
+    } = now;
+    if giving || torn || gone {
+        return None;
+    }
+    let refused = inbox.refusing != Refusing::No;
+    let left = talk.left(begun && !refused);
+    let parked = Parked {
+        shared,
+        client: client.stream(),
+        version,
+        alone: Alone::default(),
+        why,
+    };
+    let replies: Vec<_> = left
+        .replies
+        .into_iter()
+        .map(|reply| parked.response(reply))
+        .collect();
+    parked.say(&replies).await.ok()?;
+    if !inbox.kept.is_empty() {
+        inbox.early = mem::take(&mut inbox.kept);
+        inbox.requests = Requests::new();
+    }
+    left.alone
+        .map(|alone| if refused { Alone::FAILED } else { alone })
+}
+
+/// Without a database, until the client needs one and there is one; `None` if the session is over.
+async fn again(
+    shared: &Shared,
+    client: &mut Client,
+    version: Version,
+    inbox: &mut Inbox,
+    mut alone: Alone,
+    why: &str,
+) -> Option<Admitted> {
+    let mut why = why.to_owned();
+    loop {
+        let parked = Parked {
+            shared,
+            client: client.stream(),
+            version,
+            alone,
+            why: &why,
+        };
+        let counted = Counted::new(&shared.metrics.parked);
+        let next = parked.run(inbox).await;
+        drop(counted);
+        if next == Next::Leave {
+            return None;
         }
-        End::Client => drop(client),
-        End::NotMain | End::Backend | End::Refused => {
-            // Nothing is forwarded any more: closing may take its time without holding a confirmation back.
-            drop(stay);
-            if end == End::Backend {
-                shared.control.doubt();
+        inbox.refusing = Refusing::No;
+        match admit(shared, client).await {
+            Ok(admitted) => {
+                shared.metrics.moved.inc();
+                return Some(admitted);
             }
-            close_gently(client).await;
+            Err(refusal) => {
+                shared.metrics.refused(refusal.kind());
+                tracing::debug!(%refusal, "a session found no database");
+                match refusal {
+                    // In place of the answer to what it asked; it could not log in again.
+                    NotAdmitted::Login(payload) => {
+                        client.tell(&payload).await.ok();
+                        return None;
+                    }
+                    NotAdmitted::Client(_) | NotAdmitted::NoCommonVersion => return None,
+                    NotAdmitted::HeldTooLong { .. } | NotAdmitted::TooManyWait | NotAdmitted::Ending => {
+                        alone = Alone::LOST;
+                        why = refusal.to_string();
+                    }
+                }
+            }
         }
     }
 }

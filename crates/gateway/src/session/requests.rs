@@ -1,4 +1,4 @@
-//! Following what a client says: where messages end, and which RUN must not pass (G7).
+//! Following what a client says: where messages end, what they ask for, and which must not pass (G7).
 
 use super::statement::{Judgement, Statement};
 use bolt::frame::{ChunkDecoder, FrameError, Piece};
@@ -16,6 +16,10 @@ pub(crate) enum Seen {
     Ended {
         /// Which.
         tag: u8,
+        /// What the words of a RUN make of it.
+        words: Judgement,
+        /// Bytes on the wire since its begin.
+        wire: usize,
     },
 }
 
@@ -34,6 +38,8 @@ enum At {
         left: usize,
         statement: Statement,
     },
+    /// A message that the gateway answers itself: none of it is sent on.
+    Ours,
     Decided,
 }
 
@@ -43,6 +49,7 @@ pub(crate) struct Requests {
     chunks: ChunkDecoder,
     at: At,
     tag: u8,
+    words: Judgement,
     wire: usize,
 }
 
@@ -54,15 +61,34 @@ impl Requests {
             chunks: ChunkDecoder::new(usize::MAX),
             at: At::Marker,
             tag: 0,
+            words: Judgement::Plain,
             wire: 0,
         }
+    }
+
+    /// Whether the stream is between two messages.
+    pub(crate) const fn is_between(&self) -> bool {
+        self.chunks.is_idle()
+    }
+
+    /// Which message has begun, once that is known.
+    pub(crate) const fn begun(&self) -> Option<u8> {
+        match self.at {
+            At::Marker | At::Tag => None,
+            At::Text | At::Size { .. } | At::Query { .. } | At::Ours | At::Decided => Some(self.tag),
+        }
+    }
+
+    /// Bytes on the wire since the message began.
+    pub(crate) const fn wire(&self) -> usize {
+        self.wire
     }
 
     /// How many of the bytes seen last must not be sent on yet, because what they begin may be forbidden.
     pub(crate) fn undecided(&self) -> usize {
         match self.at {
             At::Decided => 0,
-            At::Marker | At::Tag | At::Text | At::Size { .. } | At::Query { .. } => self.wire,
+            At::Marker | At::Tag | At::Text | At::Size { .. } | At::Query { .. } | At::Ours => self.wire,
         }
     }
 
@@ -81,9 +107,9 @@ impl Requests {
                     }
                 }
                 Some(Piece::End) => {
-                    let tag = self.tag;
-                    (self.at, self.tag, self.wire) = (At::Marker, 0, 0);
-                    return Ok(Some(Seen::Ended { tag }));
+                    let (tag, words, wire) = (self.tag, self.words, self.wire);
+                    (self.at, self.tag, self.words, self.wire) = (At::Marker, 0, Judgement::Plain, 0);
+                    return Ok(Some(Seen::Ended { tag, words, wire }));
                 }
             }
         }
@@ -92,7 +118,7 @@ impl Requests {
     fn data(&mut self, mut data: &[u8]) -> Judgement {
         while let Some((&first, rest)) = data.split_first() {
             match &mut self.at {
-                At::Decided => return Judgement::Harmless,
+                At::Decided | At::Ours => return Judgement::Plain,
                 At::Query { left, statement } => {
                     let (query, _) = data.split_at_checked(*left).unwrap_or((data, &[]));
                     *left = left.saturating_sub(query.len());
@@ -102,13 +128,18 @@ impl Requests {
                     }
                     if judgement != Judgement::Open {
                         self.at = At::Decided;
+                        self.words = judgement;
                     }
                     return judgement;
                 }
                 At::Marker => self.at = At::Tag,
                 At::Tag => {
                     self.tag = first;
-                    self.at = if first == tag::RUN { At::Text } else { At::Decided };
+                    self.at = match first {
+                        tag::RUN => At::Text,
+                        tag::ROUTE => At::Ours,
+                        _ => At::Decided,
+                    };
                 }
                 At::Text => self.at = text(first),
                 At::Size { left, value } => {
@@ -161,6 +192,10 @@ mod tests {
         bytes
     }
 
+    fn ended(tag: u8, words: Judgement) -> Seen {
+        Seen::Ended { tag, words, wire: 0 }
+    }
+
     /// Everything seen, with absolute positions of forbidden beginnings, however the bytes are cut.
     fn follow(bytes: &[u8], cuts: &[usize]) -> (Vec<Seen>, Vec<usize>) {
         let mut requests = Requests::new();
@@ -178,7 +213,7 @@ mod tests {
                         began.push(position - wire);
                         seen.push(Seen::RoleStatement { wire: 0 });
                     }
-                    Seen::Ended { .. } => seen.push(event),
+                    Seen::Ended { tag, words, wire: _ } => seen.push(ended(tag, words)),
                 }
             }
             assert!(
@@ -204,11 +239,11 @@ mod tests {
                 assert_eq!(
                     seen,
                     [
-                        Seen::Ended { tag: tag::RUN },
-                        Seen::Ended { tag: tag::PULL },
+                        ended(tag::RUN, Judgement::Plain),
+                        ended(tag::PULL, Judgement::Plain),
                         Seen::RoleStatement { wire: 0 },
-                        Seen::Ended { tag: tag::RUN },
-                        Seen::Ended { tag: tag::RESET },
+                        ended(tag::RUN, Judgement::Role),
+                        ended(tag::RESET, Judgement::Plain),
                     ]
                 );
             }
@@ -227,6 +262,43 @@ mod tests {
         let mut input = &bytes[some..more];
         assert_eq!(requests.next(&mut input), Ok(None));
         assert_eq!(requests.undecided(), 0, "MATCH and a space");
+    }
+
+    #[test]
+    fn transactions_in_words_are_told_when_the_run_is_complete() {
+        let queries = ["BEGIN", "CREATE ()", "commit;", "USE DATABASE x"];
+        let runs: Vec<_> = queries
+            .iter()
+            .map(|query| Request::Run(Run::new(*query)))
+            .collect();
+        let (seen, _) = follow(&wire(Version::V5_2, &runs), &[3, 9, 20]);
+        let words = [
+            Judgement::Begin,
+            Judgement::Plain,
+            Judgement::Commit,
+            Judgement::Session,
+        ];
+        assert_eq!(seen, words.map(|words| ended(tag::RUN, words)));
+    }
+
+    #[test]
+    fn a_question_for_routes_is_kept_back_whole_because_the_gateway_answers_it() {
+        let question = [0, 5, 0xB3, tag::ROUTE, 0xA0, 0x90, 0xC0, 0, 0];
+        let mut requests = Requests::new();
+        for end in 1..question.len() {
+            let mut input = &question[end - 1..end];
+            assert_eq!(requests.next(&mut input), Ok(None));
+            assert_eq!(requests.undecided(), end);
+            assert!(!requests.is_between() || end == 0);
+        }
+        let mut input = &question[question.len() - 1..];
+        let all = Seen::Ended {
+            tag: tag::ROUTE,
+            words: Judgement::Plain,
+            wire: question.len(),
+        };
+        assert_eq!(requests.next(&mut input), Ok(Some(all)));
+        assert!(requests.is_between());
     }
 
     #[test]

@@ -1,15 +1,35 @@
-//! Which statements change roles or replicas (G7), recognised while their bytes arrive.
+//! What the first words of a statement make of it, recognised while its bytes arrive: a change of roles or replicas
+//! (G7), the frame of a transaction, or state of the session (G6).
 
 /// What is known of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// Not enough was seen.
     Open,
-    /// It may pass.
-    Harmless,
+    /// An ordinary statement.
+    Plain,
+    /// It begins a transaction, as the message BEGIN does.
+    Begin,
+    /// It commits.
+    Commit,
+    /// It rolls back.
+    Rollback,
+    /// It changes the session itself: another connection would not be the same.
+    Session,
     /// It changes a role or a replica: only the operator may.
     Role,
 }
+
+/// What is known after the first word.
+const ALONE: &[(&[u8], Judgement)] = &[
+    (b"BEGIN", Judgement::Begin),
+    (b"COMMIT", Judgement::Commit),
+    (b"ROLLBACK", Judgement::Rollback),
+    (b"USE", Judgement::Session),
+];
+
+/// Statements of two words that change the session: isolation level, tracing.
+const SESSION: &[(&[u8], &[u8])] = &[(b"SET", b"SESSION"), (b"SET", b"NEXT")];
 
 /// The first two words of what clients must not say. The last group is for coordinators, which no cluster of ours
 /// has, and which would be a second master over the roles.
@@ -103,7 +123,7 @@ impl Statement {
                 self.word(word);
             }
             if self.judgement == Judgement::Open {
-                self.judgement = Judgement::Harmless;
+                self.judgement = Judgement::Plain;
             }
         }
         self.judgement
@@ -115,7 +135,7 @@ impl Statement {
             Place::Slash => match byte {
                 b'/' => Place::LineComment,
                 b'*' => Place::BlockComment { star: false },
-                _ => return self.judgement = Judgement::Harmless,
+                _ => return self.judgement = Judgement::Plain,
             },
             // Whether a lone carriage return ends it is not said: then it does, and a comment may be refused.
             Place::LineComment if byte == b'\n' || byte == b'\r' => Place::Gap,
@@ -124,7 +144,7 @@ impl Statement {
             Place::BlockComment { star: _ } => Place::BlockComment { star: byte == b'*' },
             Place::Word(mut word) if is_letter(byte) => {
                 if !word.push(byte) {
-                    return self.judgement = Judgement::Harmless;
+                    return self.judgement = Judgement::Plain;
                 }
                 Place::Word(word)
             }
@@ -146,7 +166,7 @@ impl Statement {
             }
             _ if byte.is_ascii_graphic() && byte != b';' => {
                 if self.judgement == Judgement::Open {
-                    self.judgement = Judgement::Harmless;
+                    self.judgement = Judgement::Plain;
                 }
                 Place::Gap
             }
@@ -159,13 +179,18 @@ impl Statement {
         match self.first {
             None if BEFORE.contains(&text) => {}
             None if FORBIDDEN.iter().any(|(first, _)| *first == text) => self.first = Some(word),
-            None => self.judgement = Judgement::Harmless,
+            None => {
+                let known = ALONE.iter().find(|(alone, _)| *alone == text);
+                self.judgement = known.map_or(Judgement::Plain, |(_, judgement)| *judgement);
+            }
             Some(first) => {
-                let forbidden = FORBIDDEN.contains(&(first.text(), text));
-                self.judgement = if forbidden {
+                let both = (first.text(), text);
+                self.judgement = if FORBIDDEN.contains(&both) {
                     Judgement::Role
+                } else if SESSION.contains(&both) {
+                    Judgement::Session
                 } else {
-                    Judgement::Harmless
+                    Judgement::Plain
                 };
             }
         }
@@ -204,7 +229,7 @@ mod tests {
         "REGISTER INSTANCE a ON b",
         "FORCE RESET CLUSTER STATE",
     ];
-    const HARMLESS: &[&str] = &[
+    const PLAIN: &[&str] = &[
         "",
         "MATCH (n) SET n.x = 1",
         "DROP INDEX ON :Replica",
@@ -233,14 +258,41 @@ mod tests {
 
     #[test]
     fn everything_else_passes() {
-        for text in HARMLESS {
-            assert_eq!(judge(text), Judgement::Harmless, "{text:?}");
+        for text in PLAIN {
+            assert_eq!(judge(text), Judgement::Plain, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn transactions_and_session_state_in_words_are_recognised() {
+        for (text, judgement) in [
+            ("BEGIN", Judgement::Begin),
+            (" begin;", Judgement::Begin),
+            ("/* x */ Commit", Judgement::Commit),
+            ("ROLLBACK ;", Judgement::Rollback),
+            ("USE DATABASE other", Judgement::Session),
+            (
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                Judgement::Session,
+            ),
+            (
+                "set next transaction isolation level snapshot isolation",
+                Judgement::Session,
+            ),
+            (
+                "SET GLOBAL TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                Judgement::Plain,
+            ),
+            ("BEGINS", Judgement::Plain),
+            ("RETURN 'COMMIT'", Judgement::Plain),
+        ] {
+            assert_eq!(judge(text), judgement, "{text:?}");
         }
     }
 
     #[test]
     fn it_does_not_matter_how_the_bytes_arrive() {
-        for text in ROLE.iter().chain(HARMLESS) {
+        for text in ROLE.iter().chain(PLAIN) {
             let mut statement = Statement::new();
             for byte in text.as_bytes() {
                 statement.read(&[*byte]);
@@ -251,7 +303,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_query_is_judged_by_its_first_word() {
-        assert_eq!(Statement::new().read(b"MATCH "), Judgement::Harmless);
+        assert_eq!(Statement::new().read(b"MATCH "), Judgement::Plain);
         assert_eq!(Statement::new().read(b"MATCH"), Judgement::Open);
         assert_eq!(Statement::new().read(&vec![b' '; 100_000]), Judgement::Open);
     }

@@ -93,10 +93,31 @@ impl Wire {
         }
     }
 
+    pub(crate) const fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// What was read beyond the last message; nothing of it is kept here.
+    pub(crate) fn take_unread(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.unread)
+    }
+
     /// The connection, and what was read beyond the last message.
     pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
         (self.stream, self.unread)
     }
+}
+
+/// Sends everything. Dropped early, some of it was sent.
+pub(crate) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.try_write(bytes) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Closes so that the last words arrive: a socket that is closed with unread bytes in it resets the connection,

@@ -371,7 +371,9 @@ impl PodRun {
                 .map_err(|error| ("RunContainerError", error.to_string()))?,
         );
         let launch = launch(container, program, &variables, &around);
-        let process = self.machine.guard.start(&launch).map_err(|error| {
+        let party = Party::pod(namespace_of(&self.object), name_of(&self.object));
+        let start = || self.machine.guard.start(&launch);
+        let process = self.machine.network.begin(party, start).map_err(|error| {
             (
                 "RunContainerError",
                 format!("cannot start {}: {error}", launch.program.display()),
@@ -380,10 +382,6 @@ impl PodRun {
         self.runs += 1;
         let id = container_id(uid_of(&self.object), name, self.runs);
         let group = Arc::new(process.group);
-        self.machine.network.own(
-            group.id(),
-            Party::pod(namespace_of(&self.object), name_of(&self.object)),
-        );
         let running = Running {
             attempt,
             launch,

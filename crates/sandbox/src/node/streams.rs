@@ -140,7 +140,8 @@ impl PodStreams for Streams {
             } else {
                 Stdio::null()
             };
-            let mut process = match machine.guard.start_with(&launch, input) {
+            let start = || machine.guard.start_with(&launch, input);
+            let mut process = match machine.network.begin(party, start) {
                 Ok(process) => process,
                 Err(error) => {
                     let why = format!("exec: {}: {error}\n", launch.program.display());
@@ -148,7 +149,6 @@ impl PodStreams for Streams {
                     return Ok(127);
                 }
             };
-            machine.network.own(process.group.id(), party);
             let out = process.child.stdout.take();
             let err = process.child.stderr.take();
             let sink = process.child.stdin.take();

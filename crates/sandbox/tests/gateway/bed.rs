@@ -124,6 +124,18 @@ pub(crate) fn no_main(before: &Record, pod: u8) -> Record {
     before.new_term(candidate(pod), true, Time::ZERO)
 }
 
+/// `pod` serves in the term that `before` began.
+pub(crate) fn taken(before: &Record, pod: u8) -> Record {
+    let mut next = serving(before.term.0, pod);
+    next.revision = before.revision.next();
+    next
+}
+
+/// A planned move to `pod` has begun.
+pub(crate) fn moving(before: &Record, pod: u8) -> Record {
+    before.switching_over(candidate(pod), Time::ZERO)
+}
+
 /// The data of the ConfigMap.
 pub(crate) fn data(record: &Record) -> BTreeMap<String, String> {
     Document::first(record.clone(), Rule::R18, Time::ZERO)

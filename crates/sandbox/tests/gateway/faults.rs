@@ -2,6 +2,7 @@
 
 use crate::bed::{Bed, Database, PATIENCE, metric, no_main, serving, until, write};
 use bolt::handshake::Proposals;
+use bolt::message::FailureClass;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -69,7 +70,7 @@ async fn a_database_that_never_answers_costs_a_client_the_check_and_not_more() {
 }
 
 #[tokio::test]
-async fn a_database_that_dies_takes_its_sessions_with_it_and_the_next_is_checked() {
+async fn a_database_that_dies_costs_its_sessions_a_wait_and_the_next_is_checked() {
     let main = Database::main(Some(4)).await;
     let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
         config.timeouts.hold = Duration::from_millis(300);
@@ -78,7 +79,9 @@ async fn a_database_that_dies_takes_its_sessions_with_it_and_the_next_is_checked
     let mut client = bed.client().await.unwrap();
     write(&mut client).await.unwrap();
     drop(main);
-    assert!(client.query("RETURN 1").await.is_err());
+    until("noticed", async || metric(&bed.gateway, "parked").await > 0.0).await;
+    let held = write(&mut client).await.unwrap_err();
+    assert_eq!(held.class(), FailureClass::Transient, "{held}");
     crate::bed::login_failure(bed.client().await);
     assert!(metric(&bed.gateway, "checks_total{kind=\"unreachable\"}").await > 0.0);
 }

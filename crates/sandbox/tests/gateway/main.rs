@@ -11,6 +11,11 @@
 mod bed;
 mod faults;
 mod forwarding;
+mod front_door;
 mod kubernetes;
+mod moving;
+mod planned;
 mod pushing;
+mod reference;
+mod routing;
 mod statements;

@@ -21,10 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+
+use super::process::Process;
 
 /// Who talks to whom.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +96,8 @@ struct Inner {
 pub(super) struct Shared {
     octet: u8,
     state: Mutex<State>,
+    /// Read while a process is begun, written by whoever has to know of all that were.
+    begun: RwLock<()>,
     cuts: watch::Sender<Cuts>,
     look: Notify,
 }
@@ -130,6 +134,7 @@ impl Network {
         let shared = Arc::new(Shared {
             octet,
             state: Mutex::default(),
+            begun: RwLock::default(),
             cuts: watch::Sender::new(Cuts::new()),
             look: Notify::new(),
         });
@@ -170,10 +175,15 @@ impl Network {
         front
     }
 
-    /// Say whose processes a group's are.
-    pub fn own(&self, group: i32, party: Party) {
-        self.0.shared.state().by_group.insert(group, party);
+    /// Begins a process of this party. However soon it connects, it is not taken for a stranger whom no cut concerns.
+    pub fn begin<E>(&self, party: Party, start: impl FnOnce() -> Result<Process, E>) -> Result<Process, E> {
+        let shared = &self.0.shared;
+        let begun = shared.begun.read().unwrap_or_else(PoisonError::into_inner);
+        let process = start()?;
+        shared.state().by_group.insert(process.group.id(), party);
+        drop(begun);
         self.look();
+        Ok(process)
     }
 
     /// A group is gone.
@@ -213,6 +223,12 @@ impl Network {
 }
 
 impl Shared {
+    /// The groups of all processes that were begun before this was asked.
+    fn groups(&self) -> BTreeSet<i32> {
+        drop(self.begun.write().unwrap_or_else(PoisonError::into_inner));
+        self.state().by_group.keys().copied().collect()
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -142,8 +142,8 @@ async fn who(shared: &Arc<Shared>, client: &TcpStream, front: SocketAddrV4) -> P
         let ip = shared.front_of(*peer.ip()).unwrap_or_else(|| *peer.ip());
         return state.by_front.get(&ip).cloned().unwrap_or(Party::Outside);
     }
-    let groups: BTreeSet<i32> = shared.state().by_group.keys().copied().collect();
-    let found = tokio::task::spawn_blocking(move || source::group_of(peer, front, &groups)).await;
+    let known = Arc::clone(shared);
+    let found = tokio::task::spawn_blocking(move || source::group_of(peer, front, &known.groups())).await;
     let group = found.ok().flatten();
     group
         .and_then(|group| shared.state().by_group.get(&group).cloned())

