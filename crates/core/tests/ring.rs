@@ -15,5 +15,6 @@ mod ring {
     mod holds;
     mod invariants;
     mod situation;
+    mod sleeping;
     mod ways_out;
 }

@@ -65,7 +65,7 @@ pub fn hibernation() -> Value {
         { "apiGroups": ["mainstay.dev"], "resources": ["scheduleexceptions"], "verbs": ["list", "watch"] },
         { "apiGroups": ["mainstay.dev"], "resources": ["scheduleexceptions/status"], "verbs": ["patch"] },
         // A cluster is put to sleep by its own object.
-        { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters"], "verbs": ["patch"] },
+        { "apiGroups": ["mainstay.dev"], "resources": ["memgraphclusters", "ringclusters"], "verbs": ["patch"] },
         { "apiGroups": ["apps"], "resources": ["statefulsets", "deployments", "replicasets"], "verbs": ["get", "list", "patch"] },
         { "apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get", "list", "patch"] },
         { "apiGroups": ["keda.sh"], "resources": ["scaledobjects"], "verbs": ["get", "list", "patch"] },

@@ -58,6 +58,9 @@ pub(super) fn adopt(view: &View<'_>, state: &State) -> Option<Decision> {
         };
     }
     cycle.operation = Operation::Shutdown;
+    // A leg of its own: whoever still works for the plan as it was is behind.
+    let legs = view.store().points().filter(|p| p.cycle == Some(id));
+    cycle.leg = legs.map(|p| p.leg).max().unwrap_or(0).saturating_add(1);
     let next = state.with(cycle).in_phase(Phase::Hibernated, view.now);
     let decision = Decision::because(Why::Adopted { cycle: id });
     Some(decision.then(Step::WriteState(Box::new(next))).wake_at(view.now))

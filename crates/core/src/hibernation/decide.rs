@@ -3,9 +3,9 @@
 use super::observed::{Observed, Stored};
 use super::plan::HibernatePlan;
 use super::reason::Why;
-use super::state::{Operation, Phase, State};
+use super::state::{Cycle, Operation, Phase, State};
 use super::step::{Decision, Purpose, Step};
-use super::view::View;
+use super::view::{LOOK, View};
 use super::{beginning, deleting, falling_asleep, hibernated, suspended, waking};
 use crate::schedule::Desired;
 use crate::time::Time;
@@ -51,9 +51,27 @@ fn remembered(view: &View<'_>, go_on: impl Fn(&State) -> Decision) -> Decision {
     }
 }
 
+/// A point is of a later leg than the plan: either what was read is history, and this write is refused; or the point was
+/// put back, and the cycle goes on in a leg of its own.
+fn behind(view: &View<'_>, state: &State, cycle: &Cycle) -> Option<Decision> {
+    let points = view.store().points().filter(|p| p.cycle == Some(cycle.id));
+    let later = points.map(|p| p.leg).filter(|leg| *leg > cycle.leg).max()?;
+    let mut next = cycle.clone();
+    next.leg = later.saturating_add(1);
+    let decision = Decision::because(Why::Behind { cycle: cycle.id });
+    Some(
+        decision
+            .then(Step::WriteState(Box::new(state.with(next))))
+            .wake_at(view.now + LOOK),
+    )
+}
+
 fn follow(view: &View<'_>, state: &State, desired: Desired, why: String) -> Decision {
     if state.phase == Phase::Suspended {
         return suspended::resume(view, state, desired);
+    }
+    if let Some(settled) = state.open.as_ref().and_then(|cycle| behind(view, state, cycle)) {
+        return settled;
     }
     let Some(cycle) = &state.open else {
         return match (beginning::adopt(view, state), desired) {

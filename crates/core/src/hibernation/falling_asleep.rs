@@ -77,7 +77,7 @@ fn capture(
         // Its form does not say so, but something of it runs and no cycle is about it: it was used.
         known.entries.values_mut().for_each(|e| e.consumed = true);
     }
-    let (next, tally) = known.save_or_preserve(work.cycle.id, &work.view.stamp(), &captures);
+    let (next, tally) = known.save_or_preserve(work.cycle.id, work.cycle.leg, &work.view.stamp(), &captures);
     let next = Point {
         missing: std::collections::BTreeSet::new(),
         ..next
@@ -90,7 +90,8 @@ fn capture(
         fatal(Why::PointTooLarge { target, why })
     })?;
     // Consumed entries of an earlier night are dropped on the way; that is no news.
-    if store != work.store {
+    let news = tally.saved + tally.upgraded > 0 || known.cycle != next.cycle || known.entries != next.entries;
+    if store != work.store && news {
         work.say(if captures.is_empty() && !next.is_open() {
             Why::NothingSelected { target: name }
         } else {

@@ -92,7 +92,8 @@ fn drifted(view: &View<'_>, target: &Target) -> Option<(Vec<ResourceId>, Point)>
     let look = view.look(&target.name)?.as_ref().ok()?;
     let point = view.store().load(&target.executor, &target.name).ok()?;
     let point = point.unwrap_or_else(|| Point::empty(target.executor.clone(), target.name.clone()));
-    let recorded = |id: &ResourceId| point.entries.get(id).is_some_and(|e| !e.consumed);
+    // What did not run when it was captured, and is not selected any more, is not ours to stop.
+    let recorded = |id: &ResourceId| point.entries.get(id).is_some_and(|e| e.live && !e.consumed);
     let up: Vec<ResourceId> = look
         .iter()
         .filter(|(id, r)| r.power == Power::Up && r.skip.is_none() && (r.selected || recorded(id)))
@@ -112,7 +113,7 @@ fn keep(
     let look = view.look(&target.name).and_then(|l| l.as_ref().ok());
     let mut seen = look.map(captures).unwrap_or_default();
     seen.retain(|_, capture| capture.live);
-    let (next, _) = point.save_or_preserve(cycle.id, &view.stamp(), &seen);
+    let (next, _) = point.save_or_preserve(cycle.id, cycle.leg, &view.stamp(), &seen);
     if next == *point {
         Ok(store.clone())
     } else {

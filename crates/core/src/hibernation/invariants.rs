@@ -174,8 +174,16 @@ impl Judge<'_> {
 
     fn stop(&mut self, aim: &Aim) {
         self.belongs(aim, Operation::Shutdown);
-        if !self.entry(aim).is_some_and(|e| e.live && !e.consumed) {
-            let detail = format!("`{}` would be stopped without a durable record", aim.resource);
+        let point = self.store.load(&aim.executor, &aim.target).ok().flatten();
+        let own = point.is_some_and(|p| p.cycle == Some(aim.cycle) && p.leg == aim.leg);
+        let detail = match self.entry(aim) {
+            Some(e) if !e.live || e.consumed => Some("without a durable record"),
+            None => Some("without a durable record"),
+            Some(_) if !own => Some("on a record of another leg"),
+            Some(_) => None,
+        };
+        if let Some(detail) = detail {
+            let detail = format!("`{}` would be stopped {detail}", aim.resource);
             self.report(Invariant::WriteAhead, detail);
         }
         let look = self.seen.targets.get(&aim.target).and_then(|l| l.as_ref().ok());

@@ -33,6 +33,9 @@ pub struct Point {
     pub target: TargetName,
     /// In which cycle it was captured last; `None` in a document that knows no cycles.
     pub cycle: Option<CycleId>,
+    /// And in which leg of it. A stop rests on a point that was written in its own leg: so an operator that does not know
+    /// yet that the cycle has turned cannot call anything restored behind its back.
+    pub leg: u32,
     /// When, as RFC 3339; for people.
     pub captured_at: String,
     /// Every resource.
@@ -76,6 +79,7 @@ impl Point {
             executor,
             target,
             cycle: None,
+            leg: 0,
             captured_at: String::new(),
             entries: BTreeMap::new(),
             missing: BTreeSet::new(),
@@ -117,6 +121,7 @@ struct Written<'a> {
     is_live: bool,
     captured_at: &'a str,
     cycle: Option<CycleId>,
+    leg: u32,
     consumed: bool,
     resources: BTreeMap<&'a ResourceId, Flags>,
     parts: &'a BTreeSet<u16>,
@@ -131,6 +136,8 @@ struct Read {
     is_live: Option<bool>,
     captured_at: Option<String>,
     cycle: Option<CycleId>,
+    #[serde(default)]
+    leg: u32,
     resources: Option<BTreeMap<ResourceId, Flags>>,
     #[serde(default)]
     parts: BTreeSet<u16>,
@@ -140,6 +147,7 @@ struct Read {
 /// What one ConfigMap says of a point.
 pub(super) struct Part {
     pub(super) cycle: Option<CycleId>,
+    pub(super) leg: u32,
     pub(super) captured_at: String,
     pub(super) entries: BTreeMap<ResourceId, Entry>,
     pub(super) parts: BTreeSet<u16>,
@@ -156,6 +164,7 @@ pub(super) fn render(point: &Point, shard: u16, parts: &BTreeSet<u16>) -> Result
         is_live: mine().any(|(_, e)| e.live),
         captured_at: &point.captured_at,
         cycle: point.cycle,
+        leg: point.leg,
         consumed: mine().all(|(_, e)| e.consumed),
         resources: mine()
             .map(|(id, e)| {
@@ -186,6 +195,7 @@ pub(super) fn read(
         is_live,
         captured_at,
         cycle,
+        leg,
         resources,
         parts,
         hash: found,
@@ -203,6 +213,7 @@ pub(super) fn read(
         };
         return Ok(Part {
             cycle: None,
+            leg: 0,
             captured_at: captured_at.unwrap_or_default(),
             entries: [(ResourceId::whole(), entry)].into(),
             parts: [shard].into(),
@@ -229,6 +240,7 @@ pub(super) fn read(
     });
     Ok(Part {
         cycle,
+        leg,
         captured_at: captured_at.unwrap_or_default(),
         entries: entries.collect::<Result<_, PointError>>()?,
         parts,

@@ -39,6 +39,7 @@ whys! {
     FallAsleep { cycle: CycleId, why: String } => "time to sleep, {cycle}: {why}",
     NothingToDo => "time to sleep, but exceptions disable every target",
     WakeUp { cycle: CycleId, why: String } => "time to wake up, {cycle}: {why}",
+    Behind { cycle: CycleId } => "{cycle} is further than this plan knows: it was turned since the plan was read, or before the plan was made again; nothing else is done before that is settled",
     FlipToSleep { cycle: CycleId, why: String } => "{cycle} was waking up and it is time to sleep: what is awake is captured anew, what is still asleep keeps its restore point ({why})",
     FlipToAwake { cycle: CycleId, why: String } => "{cycle} was going down and it is time to be awake: what went down is woken ({why})",
     // Going down

@@ -75,6 +75,7 @@ impl Point {
     pub fn save_or_preserve(
         &self,
         cycle: CycleId,
+        leg: u32,
         captured_at: &str,
         seen: &BTreeMap<ResourceId, Capture>,
     ) -> (Self, Tally) {
@@ -113,6 +114,8 @@ impl Point {
             captured_at.clone_into(&mut next.captured_at);
             next.cycle = Some(cycle);
         }
+        // Whoever still writes for an earlier leg loses the race for the ConfigMap.
+        next.leg = leg;
         (next, tally)
     }
 }

@@ -7,6 +7,7 @@
 use super::ids::{CycleId, DOMAIN, ExecutorName, PlanName, TargetName, Version};
 use super::point::{Part, Point, PointError, read, render};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How much of a ConfigMap is used. Kubernetes allows 1 MiB in all; names, annotations and flags need the rest.
 pub const BUDGET: usize = 900 * 1024;
@@ -48,19 +49,56 @@ impl Shard {
 }
 
 /// All ConfigMaps of a plan.
+///
+/// Every document is read once, when it comes in: a turn asks for the same point many times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     plan: PlanName,
     shards: BTreeMap<u16, Shard>,
+    read: BTreeMap<(ExecutorName, TargetName), Arc<Result<Point, PointError>>>,
 }
 
 impl Store {
     /// Of this plan; `shards` are the ConfigMaps that exist.
     pub fn new(plan: PlanName, shards: Vec<Shard>) -> Self {
-        Self {
+        let mut store = Self {
             plan,
             shards: shards.into_iter().map(|s| (s.number, s)).collect(),
-        }
+            read: BTreeMap::new(),
+        };
+        store.reread();
+        store
+    }
+
+    /// Reads every document again.
+    fn reread(&mut self) {
+        let keys = self.shards.values().flat_map(|s| s.data.keys());
+        let targets: BTreeSet<_> = keys.filter_map(|key| Self::owner(key)).collect();
+        self.read = targets
+            .into_iter()
+            .filter_map(|(executor, target)| {
+                let read = self.read_point(&executor, &target).transpose()?;
+                Some(((executor, target), Arc::new(read)))
+            })
+            .collect();
+    }
+
+    /// Reads the documents of one target again.
+    fn reread_one(&mut self, executor: &ExecutorName, target: &TargetName) {
+        let owner = (executor.clone(), target.clone());
+        match self.read_point(executor, target).transpose() {
+            Some(read) => self.read.insert(owner, Arc::new(read)),
+            None => self.read.remove(&owner),
+        };
+    }
+
+    /// Whose key it is; `None` if it is none of ours.
+    fn owner(key: &str) -> Option<(ExecutorName, TargetName)> {
+        let (executor, target) = key.strip_suffix(".json")?.split_once('_')?;
+        Some((
+            ExecutorName::parse(executor).ok()?,
+            TargetName::parse(target).ok()?,
+        ))
     }
 
     /// The name of a ConfigMap.
@@ -84,29 +122,26 @@ impl Store {
 
     /// The targets that have a restore point. Keys that are none of ours are passed over.
     pub fn targets(&self) -> BTreeSet<(ExecutorName, TargetName)> {
-        let keys = self.shards.values().flat_map(|s| s.data.keys());
-        keys.filter_map(|key| {
-            let (executor, target) = key.strip_suffix(".json")?.split_once('_')?;
-            Some((
-                ExecutorName::parse(executor).ok()?,
-                TargetName::parse(target).ok()?,
-            ))
-        })
-        .collect()
+        self.read.keys().cloned().collect()
     }
 
     /// `Exists`: is there a restore point of this target?
     pub fn exists(&self, target: &TargetName) -> bool {
-        self.targets().iter().any(|(_, t)| t == target)
+        self.read.keys().any(|(_, t)| t == target)
     }
 
     /// `HasRestoreData`: is there any restore point?
     pub fn has_restore_data(&self) -> bool {
-        !self.targets().is_empty()
+        !self.read.is_empty()
     }
 
     /// `Load`.
     pub fn load(&self, executor: &ExecutorName, target: &TargetName) -> Result<Option<Point>, PointError> {
+        let found = self.read.get(&(executor.clone(), target.clone()));
+        found.map(|read| Result::clone(read)).transpose()
+    }
+
+    fn read_point(&self, executor: &ExecutorName, target: &TargetName) -> Result<Option<Point>, PointError> {
         let key = Self::key(executor, target);
         let mut point = Point::empty(executor.clone(), target.clone());
         let (mut present, mut expected) = (BTreeSet::new(), BTreeSet::new());
@@ -116,6 +151,7 @@ impl Store {
             };
             let Part {
                 cycle,
+                leg,
                 captured_at,
                 entries,
                 parts,
@@ -123,8 +159,11 @@ impl Store {
             present.insert(shard.number);
             // A part that an interrupted write left behind knows less than the newer ones.
             if present.len() == 1 || cycle > point.cycle {
-                (point.cycle, point.captured_at, expected) = (cycle, captured_at, parts);
+                (point.cycle, point.leg) = (cycle, leg);
+                (point.captured_at, expected) = (captured_at, parts);
             } else if cycle == point.cycle {
+                // Of a write that was interrupted not everything is durable.
+                point.leg = point.leg.min(leg);
                 expected.extend(parts);
             }
             point.entries.extend(entries);
@@ -135,16 +174,15 @@ impl Store {
 
     /// Every point that can be read.
     pub fn points(&self) -> impl Iterator<Item = Point> {
-        let targets = self.targets();
-        targets
-            .into_iter()
-            .filter_map(|(executor, target)| self.load(&executor, &target).ok().flatten())
+        self.read
+            .values()
+            .filter_map(|read| read.as_ref().as_ref().ok().cloned())
     }
 
     /// The targets with a point that cannot be read.
     pub fn unreadable(&self) -> impl Iterator<Item = (ExecutorName, TargetName)> {
-        let targets = self.targets().into_iter();
-        targets.filter(|(executor, target)| self.load(executor, target).is_err())
+        let bad = self.read.iter().filter(|(_, read)| read.is_err());
+        bad.map(|(owner, _)| owner.clone())
     }
 
     /// Every ConfigMap that a point says it is kept in, whether it is there or not.
@@ -173,7 +211,9 @@ impl Store {
         next.place(&mut point)?;
         let mut parts: BTreeSet<u16> = point.entries.values().filter_map(|e| e.shard).collect();
         if parts.is_empty() {
-            parts.insert(FIRST);
+            // Not where a part is missing: it would look as if the part were there.
+            let empty = (FIRST..=MOST_SHARDS).find(|n| !point.missing.contains(n));
+            parts.insert(empty.ok_or(PointError::TooLarge(MOST_SHARDS))?);
         }
         let named: BTreeSet<u16> = parts.union(&point.missing).copied().collect();
         for number in &parts {
@@ -185,6 +225,7 @@ impl Store {
             // A mark of an older cycle says nothing about this one.
             next.unmark(&point.target);
         }
+        next.reread_one(&point.executor, &point.target);
         Ok(next)
     }
 
@@ -233,8 +274,12 @@ impl Store {
     #[must_use]
     pub fn mark_target_restored(&self, target: &TargetName) -> Self {
         let mut next = self.clone();
+        if next.is_marked(target) {
+            return next;
+        }
         let first = next.shards.entry(FIRST).or_insert_with(|| Shard::new(FIRST));
         first.annotations.insert(target.mark(), "true".to_owned());
+        next.reread();
         next
     }
 
@@ -253,9 +298,13 @@ impl Store {
     #[must_use]
     pub fn unlock_restore_data(&self) -> Self {
         let mut next = self.clone();
+        if !next.is_locked() {
+            return next;
+        }
         for shard in next.shards.values_mut() {
             shard.annotations.retain(|key, _| !is_mark(key));
         }
+        next.reread();
         next
     }
 
@@ -270,6 +319,7 @@ impl Store {
     pub fn after(&self, shard: &Shard) -> Self {
         let mut next = self.clone();
         next.shards.insert(shard.number, shard.clone());
+        next.reread();
         next
     }
 }

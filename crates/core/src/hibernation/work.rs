@@ -149,6 +149,7 @@ impl<'a> Work<'a> {
                 // Nothing can be read or nothing is there: an empty point says that this is over.
                 Ok(None) | Err(_) => Some(Point {
                     cycle: Some(self.cycle.id),
+                    leg: self.cycle.leg,
                     captured_at: self.view.stamp(),
                     ..Point::empty(target.executor.clone(), target.name.clone())
                 }),

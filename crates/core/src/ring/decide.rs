@@ -7,7 +7,7 @@ use super::spec::Managed;
 use super::stamp::Found;
 use super::step::{Plan, Step};
 use super::view::View;
-use super::{attended, joining, labels, learn, leaving, print, replacing, retry};
+use super::{attended, joining, labels, learn, leaving, print, replacing, retry, sleeping};
 use crate::time::Time;
 
 /// What to do now. Total: a doubt becomes a plan without steps and a reason, never an error.
@@ -17,25 +17,42 @@ pub fn decide(ledger: Option<&Ledger>, seen: &Observed, now: Time) -> Plan {
     if let Some(until) = seen.wishes.paused_until.filter(|until| now < *until) {
         return Plan::because(Why::Paused { until }).wake_at(until);
     }
-    if seen.wishes.hibernated {
+    if seen.wishes.hibernated && seen.spec.managed == Managed::ByScyllaOperator {
         return Plan::because(Why::Asleep);
     }
     let Some(ledger) = ledger else {
-        let new = Box::new(Ledger::new(seen.cluster));
+        let nobody = seen.members.iter().all(|m| m.pod.is_none());
+        let new = sleeping::begun(Ledger::new(seen.cluster), &seen.wishes, nobody, now);
+        let new = Box::new(new);
         return Plan::because(Why::NewLedger).then(Step::CreateLedger(new));
     };
     if ledger.cluster != seen.cluster {
         return Plan::because(Why::OtherCluster).then(Step::DeleteLedger);
     }
     let view = View { ledger, seen, now };
-    if let Some(plan) = learn::turn(&view).or_else(|| print::turn(&view)) {
+    if let Some(plan) = sleeping::turn(&view) {
+        return plan;
+    }
+    let plan = awake(&view);
+    match &ledger.work {
+        // To sleep is wished for, and something is under way that is not cut off.
+        Some(work) if seen.wishes.hibernated => plan.also(Why::SleepLater {
+            member: work.member.clone(),
+        }),
+        _ => plan,
+    }
+}
+
+fn awake(view: &View<'_>) -> Plan {
+    let ledger = view.ledger;
+    if let Some(plan) = learn::turn(view).or_else(|| print::turn(view)) {
         return plan;
     }
     let plan = match &ledger.work {
-        Some(work) => go_on(&view, work),
-        None => begin(&view),
+        Some(work) => go_on(view, work),
+        None => begin(view),
     };
-    wrong_disks(&view, plan)
+    wrong_disks(view, plan)
 }
 
 /// Must the database be asked this time? While nothing changes, it is left alone.
@@ -43,6 +60,10 @@ pub fn asks(ledger: Option<&Ledger>, seen: &Observed) -> bool {
     let Some(ledger) = ledger.filter(|l| l.cluster == seen.cluster) else {
         return false;
     };
+    let sleeps = seen.wishes.hibernated && ledger.work.is_none();
+    if ledger.is_asleep() || sleeps {
+        return false;
+    }
     let settled = seen.members.iter().all(|m| {
         let known = ledger.known.get(&m.member);
         let declared = seen.spec.declared(&m.member).is_some();

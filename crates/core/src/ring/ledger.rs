@@ -136,6 +136,30 @@ impl Work {
     }
 }
 
+/// How far a ring is on its way to sleep, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Stage {
+    /// Members are drained, one after the other.
+    Draining,
+    /// There are no pods, or soon none.
+    Stopped,
+    /// The first member of each rack starts.
+    Seeds,
+    /// All may run again.
+    Woken,
+}
+
+/// The sleep of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Sleep {
+    /// How far it is.
+    pub stage: Stage,
+    /// Since when.
+    pub since: Time,
+}
+
 /// The document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -154,6 +178,9 @@ pub struct Ledger {
     pub work: Option<Work>,
     /// Disks whose place in the ring was given to another: the gate never starts them again.
     pub retired: BTreeSet<DiskId>,
+    /// How far it is on its way to sleep, or back; absent if it never slept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<Sleep>,
 }
 
 impl Ledger {
@@ -167,7 +194,19 @@ impl Ledger {
             known: BTreeMap::new(),
             work: None,
             retired: BTreeSet::new(),
+            sleep: None,
         }
+    }
+
+    /// It sleeps, or is on its way there or back: nobody is replaced.
+    pub fn is_asleep(&self) -> bool {
+        self.sleep.is_some_and(|s| s.stage != Stage::Woken)
+    }
+
+    /// When it was last woken.
+    pub fn woken(&self) -> Option<Time> {
+        let woken = self.sleep.filter(|s| s.stage == Stage::Woken);
+        woken.map(|s| s.since)
     }
 
     /// The next version, with this change.

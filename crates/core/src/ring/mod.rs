@@ -13,6 +13,7 @@
 //! | `decide` | the driver |
 //! | `learn`, `print` | who is known, by the word of others; the records, printed |
 //! | `joining`, `replacing`, `retry`, `leaving` | what is done, one at a time |
+//! | `sleeping` | how a ring falls asleep and wakes |
 //! | `orphan`, `labels`, `attended` | volumes of Nodes that are gone, the manual label, clusters of scylla-operator |
 //! | `step`, `reason` | what comes out, and why |
 //! | `invariants` | judges any plan without knowing how it was made |
@@ -37,6 +38,7 @@ pub mod reason;
 pub mod record;
 mod replacing;
 mod retry;
+pub mod sleeping;
 pub mod spec;
 pub mod stamp;
 pub mod step;

@@ -10,7 +10,7 @@ use super::record::RecordMap;
 use super::spec::Spec;
 use super::stamp::{Found, Report};
 use crate::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Is a node alive, in somebody's eyes?
@@ -212,6 +212,8 @@ pub struct Observed {
     pub members: Vec<MemberView>,
     /// What members said.
     pub answers: Vec<Answer>,
+    /// Members that say that they are drained. Asked only on the way to sleep.
+    pub drained: BTreeSet<Member>,
     /// What people asked for.
     pub wishes: Wishes,
 }

@@ -59,6 +59,14 @@ whys! {
     // Nothing to do, or not now
     Whole => "every member is known and nothing is missing";
     Asleep => "asleep: nothing is replaced";
+    FallAsleep for Progressing => "falling asleep: every member is drained, then all pods go; nothing is replaced meanwhile";
+    SleepLater { member: Member } for Progressing => "to fall asleep, {member} has to be done first: a start or a leaving is not cut off";
+    Draining { member: Member, left: usize } for Progressing => "falling asleep: {member} is drained ({left} to go)";
+    Undrained { member: Member } => "{member} was not drained in time: it is stopped as it is, its commit log has the rest";
+    Stopping for Progressing => "falling asleep: waiting for all pods to be gone";
+    WakeSeeds for Progressing => "waking up: the first member of each rack comes first";
+    WaitForSeed { member: Member } for Progressing => "waking up: waiting for {member} to start, the others follow";
+    WakeRest for Progressing => "waking up: all members may start";
     Paused { until: Time } => "paused by a human until {until}: nothing is changed";
     NotAutomatic { member: Member } for ReplacementHeld, human => "{member} lost its storage and autoreplacement is off: label its Service with `scylla/replace` to replace it";
     // The ledger

@@ -154,6 +154,8 @@ pub struct Timing {
     pub rest: Duration,
     /// A Node that has been gone for this long is gone for good.
     pub node_gone: Duration,
+    /// Before a ring sleeps: whoever is not drained by then is stopped as it is.
+    pub drain: Duration,
 }
 
 impl Default for Timing {
@@ -164,6 +166,7 @@ impl Default for Timing {
             limit: Duration::from_hours(6),
             rest: Duration::from_mins(2),
             node_gone: Duration::from_mins(15),
+            drain: Duration::from_mins(5),
         }
     }
 }

@@ -61,6 +61,15 @@ pub enum Step {
         /// It must be this one.
         host: HostId,
     },
+    /// Tell a node to write everything to disk and to serve nobody any more; only a restart ends that.
+    Drain {
+        /// Whom.
+        member: Member,
+        /// In this pod: a call that is late must not hit the one that was woken since.
+        pod: PodUid,
+        /// It must be this one, if that is known.
+        host: Option<HostId>,
+    },
     /// Put `scylla/replace` on a member's Service.
     SetReplaceLabel {
         /// Whose.
@@ -162,6 +171,7 @@ impl fmt::Display for Step {
             Self::DeleteClaim { member, .. } => write!(f, "delete claim {}", member.claim()),
             Self::TeachSeeds { peer, seeds } => write!(f, "{peer}: reload {} seeds", seeds.len()),
             Self::Decommission { member, host } => write!(f, "{member}: decommission {host}"),
+            Self::Drain { member, .. } => write!(f, "{member}: drain"),
             Self::SetReplaceLabel { member, .. } => write!(f, "label {member} scylla/replace"),
             Self::RemoveReplaceLabel { member, .. } => write!(f, "take scylla/replace off {member}"),
             Self::Retire { member } => write!(f, "remove {member} from its rack"),

@@ -71,6 +71,8 @@ impl<'a> View<'a> {
     pub fn node_is_gone(&self, member: &Member) -> bool {
         let claim = self.seen.member(member).and_then(|m| m.claim);
         let since = claim.and_then(|c| c.node_gone_since);
+        // At night Nodes go as well: what counts is how long one has been gone since the ring was woken.
+        let since = since.map(|since| self.ledger.woken().map_or(since, |woken| woken.max(since)));
         since.is_some_and(|since| self.now.since(since) >= self.spec().timing.node_gone)
     }
 

@@ -343,3 +343,68 @@ fn s86_every_save_says_what_was_saved_and_what_preserved() {
     bed.morning();
     assert!(bed.said("Consumed") && bed.said("Unlocked") && bed.said("AllRestored"));
 }
+
+#[test]
+fn s38_who_still_wakes_what_somebody_else_puts_to_sleep_loses_the_race_for_the_point() {
+    let mut bed = Bed::simple();
+    bed.settle();
+    bed.night();
+    let night = bed.now;
+    let morning = night + HOUR * 10;
+    bed.now = morning;
+    while !bed.calls.contains(&"start a".to_owned()) {
+        assert!(bed.turn());
+    }
+    // It was started, and is about to be called restored.
+    let late = bed.decision();
+    let written = late.steps.iter().find_map(|step| match step {
+        Step::WriteShard { shard, .. } => Some(shard.clone()),
+        _ => None,
+    });
+    let (late, before) = (written.unwrap(), bed.state.clone());
+    // Another operator, whose clock is wrong, puts it to sleep again.
+    bed.answers.clear();
+    bed.now = night;
+    let stops = |bed: &Bed| bed.calls.iter().filter(|c| *c == "stop a").count();
+    while stops(&bed) < 2 {
+        assert!(bed.turn());
+    }
+    let leg = bed.state.as_ref().unwrap().open.as_ref().unwrap().leg;
+    assert_eq!(
+        bed.point("web").leg,
+        leg,
+        "the point was written anew before the stop"
+    );
+    assert_ne!(
+        bed.shards[&1].version, late.version,
+        "the first one's write is refused"
+    );
+    assert_eq!(bed.point("web").entries[&id("a")].state["replicas"], 3);
+    // Whoever reads the new point, but has the plan from before, touches nothing: all it tries is a write of the plan,
+    // which is refused.
+    let now = std::mem::replace(&mut bed.state, before);
+    bed.now = morning;
+    let behind = bed.decision();
+    assert!(
+        matches!(behind.steps.as_slice(), [Step::WriteState(_)]) && behind.reasons[0].id() == "Behind",
+        "{behind:?}"
+    );
+    bed.state = now;
+    bed.settle();
+    bed.later(HOUR);
+    assert_eq!(bed.replicas("a"), 3);
+}
+
+#[test]
+fn s33_what_did_not_run_and_is_not_selected_any_more_is_not_stopped_when_somebody_starts_it() {
+    let mut bed = three();
+    bed.plan.intent.targets[0].drift = Drift::Enforce;
+    bed.settle();
+    bed.night();
+    bed.things.get_mut(&id("c")).unwrap().selected = false;
+    bed.set("c", 4);
+    bed.later(HOUR);
+    assert_eq!(bed.replicas("c"), 4, "it is nobody's any more");
+    bed.morning();
+    assert_eq!((bed.phase(), bed.replicas("c")), (Phase::Active, 4));
+}

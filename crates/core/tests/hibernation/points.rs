@@ -26,7 +26,7 @@ fn captured(states: impl IntoIterator<Item = (String, Value)>) -> Point {
         .collect();
     let empty = Point::empty(noop(), name("web"));
     empty
-        .save_or_preserve(CycleId(1), "2026-11-16T20:05:00Z", &seen)
+        .save_or_preserve(CycleId(1), 0, "2026-11-16T20:05:00Z", &seen)
         .0
 }
 
@@ -103,7 +103,7 @@ fn s41_a_point_without_a_quality_counts_as_good_and_a_stopped_capture_does_not_r
         },
     )]
     .into();
-    let (kept, tally) = point.save_or_preserve(CycleId(9), "later", &seen);
+    let (kept, tally) = point.save_or_preserve(CycleId(9), 0, "later", &seen);
     assert_eq!((kept, tally.preserved), (point, 1));
     let low = Store::new(
         PlanName::parse("staging").unwrap(),
@@ -367,4 +367,13 @@ fn s48_a_point_that_does_not_fit_stops_nothing() {
     assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Error, 3));
     assert!(bed.calls.is_empty());
     assert!(bed.now > NOON);
+}
+
+#[test]
+fn s48_an_empty_rest_of_a_point_does_not_take_the_place_of_a_part_that_is_lost() {
+    let mut rest = Point::empty(noop(), name("web"));
+    (rest.cycle, rest.missing) = (Some(CycleId(1)), [1].into());
+    let store = empty_store().put(rest).unwrap();
+    let read = store.load(&noop(), &name("web")).unwrap().unwrap();
+    assert_eq!(read.missing, [1].into(), "it is still known to be lost");
 }

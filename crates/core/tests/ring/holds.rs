@@ -229,3 +229,65 @@ fn an_empty_folder_in_the_pod_that_had_data_gets_a_second_chance() {
     let plan = decide(Some(&again.ledger), &again.seen, NOW);
     assert!(matches!(plan.steps.as_slice(), [Step::DeletePod { .. }]));
 }
+
+#[test]
+fn s9_a_new_address_is_recorded_only_when_another_member_lists_it() {
+    let mut moved = whole();
+    moved.seen.members[1].address = Some(address(9));
+    assert!(
+        moved.plan().steps.is_empty(),
+        "nobody lists it yet: {}",
+        moved.text()
+    );
+    moved.seen.answers.retain(|a| a.by != member(2));
+    moved.node(1, 1).address = address(9);
+    assert!(
+        moved.plan().steps.is_empty(),
+        "not by its own word: {}",
+        moved.text()
+    );
+    moved.node(0, 1).address = address(9);
+    let plan = moved.plan();
+    let next = plan.steps[0].ledger().unwrap().clone();
+    assert_eq!(next.known[&member(1)].address, address(9));
+    moved.ledger = next;
+    let plan = moved.plan();
+    assert!(
+        matches!(
+            plan.steps.as_slice(),
+            [Step::DeleteRecord { .. }, Step::CreateRecord { .. }]
+        ),
+        "the record is renewed: {:?}",
+        plan.steps
+    );
+}
+
+#[test]
+fn n23_pods_without_a_gate_get_records_and_nothing_else() {
+    let mut old = whole();
+    old.ledger.known.clear();
+    for m in &mut old.seen.members {
+        m.record = None;
+        m.pod.as_mut().unwrap().report = None;
+    }
+    let plan = old.plan();
+    let next = plan.steps[0].ledger().unwrap().clone();
+    assert_eq!(next.known.len(), 3);
+    old.ledger = next;
+    let plan = old.plan();
+    assert!(plan.steps.iter().all(|s| matches!(s, Step::CreateRecord { .. })) && !plan.steps.is_empty());
+    for n in 0..3 {
+        let map = RecordMap::print(&old.ledger.known[&member(n)], ReplaceBy::Host, old.ledger.cluster);
+        old.seen.members[usize::from(n)].record = Some(mainstay_core::ring::observed::StoredRecord {
+            uid: mainstay_core::ring::ids::MapUid(u128::from(n)),
+            map,
+        });
+    }
+    // Without a gate nobody says that a disk is empty: a member that is down is only down.
+    old.seen.answers.retain(|a| a.by != member(1));
+    for by in [0, 2] {
+        old.node(by, 1).liveness = Liveness::Down(Duration::from_hours(5));
+    }
+    old.seen.members[1].pod.as_mut().unwrap().runs = false;
+    assert!(old.plan().steps.is_empty(), "{}", old.text());
+}

@@ -12,7 +12,7 @@ use mainstay_core::ring::spec::{Declared, Engine, Managed, ReplaceBy, Spec, Timi
 use mainstay_core::ring::stamp::{Found, Report};
 use mainstay_core::ring::{Plan, decide, invariants};
 use mainstay_core::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(crate) const NOW: Time = Time(10_000_000);
@@ -79,6 +79,7 @@ pub(crate) fn whole() -> Situation {
         },
         members: (0..3).map(view).collect(),
         answers: (0..3).map(answer).collect(),
+        drained: BTreeSet::new(),
         wishes: Wishes::default(),
     };
     Situation { ledger, seen }

@@ -401,7 +401,7 @@ mod tests {
         ]);
         let executor = ExecutorName::parse("workloads").unwrap();
         let empty = Point::empty(executor, TargetName::parse("apps").unwrap());
-        let (point, _) = empty.save_or_preserve(CycleId(7), "2026-11-16T20:00:00Z", &seen);
+        let (point, _) = empty.save_or_preserve(CycleId(7), 0, "2026-11-16T20:00:00Z", &seen);
         Store::new(plan_name("staging").unwrap(), Vec::new())
             .put(point)
             .unwrap()

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use api::HibernatePlan;
 use api::hibernation::wishes::{Asked, OVERRIDE, RETRY, SUSPEND, SUSPEND_UNTIL, override_text};
 use api::hibernation::{HibernatePlanStatus, follow};
-use api::memgraph::parse_duration;
+use api::times;
 use clap::Args;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -23,6 +23,9 @@ pub(crate) struct PlanArguments {
     /// Wait until it is done, and say how far it is.
     #[arg(long)]
     wait: bool,
+    /// How long to wait at most, such as 30m. What was asked for stays asked for.
+    #[arg(long, default_value = "30m", value_parser = duration)]
+    timeout: Duration,
     #[command(flatten)]
     place: Where,
 }
@@ -61,7 +64,7 @@ pub(crate) struct SuspendArguments {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text)
+    times::duration(text)
         .filter(|d| !d.is_zero())
         .ok_or_else(|| format!("`{text}` is no length of time: write one such as 3h or 90m"))
 }
@@ -207,7 +210,12 @@ async fn ask(
     changed: Value,
     phase: &str,
 ) -> Result<()> {
-    let PlanArguments { name, wait, place } = plan;
+    let PlanArguments {
+        name,
+        wait,
+        timeout,
+        place,
+    } = plan;
     let api = place.plans(client);
     let patched = api
         .patch(name, &PatchParams::default(), &Patch::Merge(&changed))
@@ -220,7 +228,7 @@ async fn ask(
     };
     print!("{}", written(&told, place.output, text)?);
     if *wait {
-        follow_until(&api, name, phase).await?;
+        follow_until(&api, name, phase, *timeout).await?;
     }
     Ok(())
 }
@@ -234,8 +242,9 @@ fn text(told: &Told) -> String {
     format!("{plan}: {asked}\n`kubectl get hplan {plan} -o wide` says what comes of it\n")
 }
 
-/// Says how far it is until it is there.
-async fn follow_until(api: &Api<HibernatePlan>, name: &str, phase: &str) -> Result<()> {
+/// Says how far it is until it is there, or until it takes too long.
+async fn follow_until(api: &Api<HibernatePlan>, name: &str, phase: &str, longest: Duration) -> Result<()> {
+    let late = tokio::time::Instant::now() + longest;
     let mut said = String::new();
     loop {
         let status = api.get(name).await?.status.unwrap_or_default();
@@ -246,6 +255,12 @@ async fn follow_until(api: &Api<HibernatePlan>, name: &str, phase: &str) -> Resu
         }
         if status.phase.as_deref() == Some(phase) {
             return Ok(());
+        }
+        if tokio::time::Instant::now() >= late {
+            bail!(
+                "the plan is not {phase} after {} s, and it is still asked for; last: {said}",
+                longest.as_secs()
+            );
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
@@ -269,6 +284,8 @@ fn progress(status: &HibernatePlanStatus) -> String {
 mod tests {
     use super::*;
     use api::hibernation::TargetStatus;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::api::PostParams;
 
     fn plan() -> HibernatePlan {
         serde_json::from_value(json!({
@@ -316,5 +333,25 @@ mod tests {
             ..HibernatePlanStatus::default()
         };
         assert_eq!(progress(&status), "WakingUp, 1 of 2 targets: `web`: 2 to start");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends_and_says_how_far_it_was() {
+        let kubernetes = sandbox::kube::Kubernetes::new(5);
+        let client = kubernetes.client();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for kind in api::kinds() {
+            definitions.create(&PostParams::default(), &kind).await.unwrap();
+        }
+        let api: Api<HibernatePlan> = Api::default_namespaced(client);
+        api.create(&PostParams::default(), &plan()).await.unwrap();
+        // Nobody follows the plan.
+        let ended = follow_until(&api, "p", "Active", Duration::from_mins(2)).await;
+        let why = ended.unwrap_err().to_string();
+        assert!(
+            why.contains("not Active after 120 s") && why.contains("new"),
+            "{why}"
+        );
+        kubernetes.shutdown().await;
     }
 }

@@ -131,10 +131,21 @@ impl Bed {
         let operator = bed.operator(Tap::default()).await?;
         bed.until("whole", |s| is_whole(s, 3)).await?;
         for row in 0..20 {
-            bed.admin(MEMBERS[0], "POST", &format!("/write?row={row}"))
-                .await?;
+            bed.write(row).await?;
         }
         Ok((bed, operator))
+    }
+
+    /// As a client does: what was not acknowledged is written again.
+    async fn write(&self, row: u16) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let written = self.admin(MEMBERS[0], "POST", &format!("/write?row={row}")).await;
+            if written.is_ok() || Instant::now() > deadline {
+                return written.map(drop);
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
     }
 
     pub(crate) async fn end(self) -> Result<()> {
@@ -200,6 +211,7 @@ impl Bed {
                 limit: Duration::from_mins(1),
                 rest: Duration::from_secs(2),
                 node_gone: Duration::from_secs(5),
+                drain: Duration::from_secs(20),
             },
             tap,
             ..RingSettings::default()
@@ -221,7 +233,11 @@ impl Bed {
             pace: Pace::default(),
             settings: Settings::default(),
             ring: Some(ring),
-            hibernation: operator::hibernation::Settings::default(),
+            hibernation: operator::hibernation::Settings {
+                // Less than what is left of the lease, or nothing is ever sent.
+                call: Duration::from_secs(1),
+                ..operator::hibernation::Settings::default()
+            },
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
         let operator = Operator::bind(config).await?;

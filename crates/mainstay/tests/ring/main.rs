@@ -11,6 +11,7 @@
 mod bed;
 mod kills;
 mod manifests;
+mod sleep;
 
 use anyhow::{Context, Result, ensure};
 use bed::{Bed, MEMBERS, is_whole};

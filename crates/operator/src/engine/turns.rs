@@ -78,8 +78,13 @@ struct State {
     queues: Queues<Key>,
     known: BTreeMap<Key, Known>,
     synced: bool,
+    absent: bool,
     beat: Time,
 }
+
+/// A loop turns so often although nothing is due: it shows that it lives.
+const BEAT: Duration = Duration::from_secs(5);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A loop of turns as health and metrics see it, of whatever kind.
 pub trait Loop: Send + Sync {
@@ -87,6 +92,8 @@ pub trait Loop: Send + Sync {
     fn kind(&self) -> &'static str;
     /// Is the first list of objects complete?
     fn is_synced(&self) -> bool;
+    /// Is the kind not installed? It is served as soon as it is.
+    fn is_absent(&self) -> bool;
     /// How long ago it last turned.
     fn silence(&self) -> Duration;
     /// What waits.
@@ -108,6 +115,7 @@ impl<K: Keeper> Turns<K> {
             queues: Queues::new(limits),
             known: BTreeMap::new(),
             synced: false,
+            absent: false,
             beat: monotonic(),
         };
         Self {
@@ -158,7 +166,15 @@ impl<K: Keeper> Turns<K> {
 
     /// The first list of objects is complete.
     pub fn synced(&self) {
-        self.state().synced = true;
+        let mut state = self.state();
+        (state.synced, state.absent) = (true, false);
+    }
+
+    /// There is no such kind; `true` if that is news.
+    pub fn absent(&self) -> bool {
+        let mut state = self.state();
+        state.synced = false;
+        !std::mem::replace(&mut state.absent, true)
     }
 
     /// Runs turns while this operator leads, until told to stop. Nothing is under way when it returns.
@@ -179,12 +195,10 @@ impl<K: Keeper> Turns<K> {
                 }
                 self.nothing_runs();
             }
-            let second = Instant::now() + Duration::from_secs(1);
-            let tick = if leads {
-                self.next_due().min(second)
-            } else {
-                second
-            };
+            // A turn that runs without the lease is cut off soon.
+            let beat = if running.is_empty() { BEAT } else { SECOND };
+            let beat = Instant::now() + beat;
+            let tick = if leads { self.next_due().min(beat) } else { beat };
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = self.inner.wake.notified() => {}
@@ -218,7 +232,7 @@ impl<K: Keeper> Turns<K> {
     fn next_due(&self) -> Instant {
         let state = self.state();
         let next = state.known.values().map(|known| known.due).min();
-        next.unwrap_or_else(|| Instant::now() + Duration::from_secs(1))
+        next.unwrap_or_else(|| Instant::now() + BEAT)
     }
 
     fn start_due(
@@ -288,6 +302,10 @@ impl<K: Keeper> Loop for Turns<K> {
 
     fn is_synced(&self) -> bool {
         self.state().synced
+    }
+
+    fn is_absent(&self) -> bool {
+        self.state().absent
     }
 
     fn silence(&self) -> Duration {

@@ -57,12 +57,31 @@ where
             Ok(Some(watcher::Event::Init)) => {}
             Ok(Some(watcher::Event::InitDone)) => turns.synced(),
             Ok(None) => return,
+            Err(error) if is_absent(&error) => {
+                if turns.absent() {
+                    let (kind, definition) = (turns.kind(), definition::<R>());
+                    tracing::warn!(kind, %definition, "this kind is not installed: apply its definition, and it is served");
+                }
+            }
             Err(error) => {
                 let kind = turns.kind();
                 tracing::warn!(kind, %error, "the watch of a kind broke; it begins again");
             }
         }
     }
+}
+
+/// The name of the definition of a kind.
+pub fn definition<R: kube::Resource<DynamicType = ()>>() -> String {
+    format!("{}.{}", R::plural(&()), R::group(&()))
+}
+
+/// The API serves no such kind.
+fn is_absent(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) = error else {
+        return false;
+    };
+    matches!(cause, kube::Error::Api(status) if status.code == 404)
 }
 
 fn own_key(object: &impl ResourceExt) -> Option<Key> {

@@ -1,7 +1,7 @@
 //! Who stops and starts things. An executor looks, stops one resource and starts one resource; it decides nothing and
 //! knows nothing of restore points. `docs/hibernation.md` says what it must keep to.
 
-use super::memgraph::Memgraph;
+use super::clusters::Clusters;
 use super::noop::Noop;
 use super::settings::Settings;
 use super::workloads::Workloads;
@@ -85,7 +85,8 @@ impl Executors {
     pub fn in_cluster() -> Self {
         Self::default()
             .with("workloads", Workloads)
-            .with("memgraph", Memgraph)
+            .with("memgraph", Clusters::MEMGRAPH)
+            .with("ring", Clusters::RING)
             .with("noop", Noop)
     }
 

@@ -13,11 +13,11 @@
 //! | `report` | status, conditions, Events, metrics |
 
 mod act;
+mod clusters;
 pub mod controller;
 pub mod dry_run;
 pub mod executor;
 pub mod keeper;
-mod memgraph;
 mod noop;
 mod objects;
 mod observe;

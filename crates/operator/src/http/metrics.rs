@@ -83,6 +83,10 @@ mod tests {
         fn kind(&self) -> &'static str {
             "memgraph"
         }
+        fn is_absent(&self) -> bool {
+            false
+        }
+
         fn is_synced(&self) -> bool {
             true
         }

@@ -126,8 +126,25 @@ impl Served {
 
     /// Ready to lead or to take over, not "leads": a Service in front of this must reach every operator.
     fn readyz(&self) -> Answer {
-        match self.loops.iter().find(|one| !one.is_synced()) {
-            None => text(StatusCode::OK, "ok\n".to_owned()),
+        let absent: Vec<&str> = self
+            .loops
+            .iter()
+            .filter(|one| one.is_absent())
+            .map(|one| one.kind())
+            .collect();
+        if absent.len() == self.loops.len() {
+            let why = "no kind is installed: apply the definitions\n".to_owned();
+            return text(StatusCode::SERVICE_UNAVAILABLE, why);
+        }
+        let unlisted = |one: &&Arc<dyn Loop>| !one.is_synced() && !one.is_absent();
+        match self.loops.iter().find(unlisted) {
+            None if absent.is_empty() => text(StatusCode::OK, "ok\n".to_owned()),
+            None => {
+                let what = absent.join(", ");
+                let told =
+                    format!("ok\nnot installed, and served as soon as their definitions are there: {what}\n");
+                text(StatusCode::OK, told)
+            }
             Some(one) => {
                 let why = format!("the objects of {} are not listed yet\n", one.kind());
                 text(StatusCode::SERVICE_UNAVAILABLE, why)

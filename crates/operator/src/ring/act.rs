@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service}
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Resource};
-use mainstay_core::ring::ids::{Member, ServiceUid};
+use mainstay_core::ring::ids::{HostId, Member, PodUid, ServiceUid};
 use mainstay_core::ring::ledger::{self, Ledger};
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::{Plan, Step};
@@ -104,11 +104,23 @@ impl Actor<'_> {
                 let patience = self.cluster.settings.probe;
                 Ok(Rest { at, patience }.decommission(*host).await?)
             }
+            Step::Drain { member, pod, host } => self.drain(member, *pod, *host).await,
             Step::RemoveReplaceLabel { member, service } => self.remove_label(member, *service).await,
             Step::Retire { member } => self.retire(member).await,
             // ScyllaDB needs no seeds at its peers, and clusters of scylla-operator are not attended yet.
             Step::TeachSeeds { .. } | Step::SetReplaceLabel { .. } => Err(ActError::NotHere),
         }
+    }
+
+    /// Asked for anew: an operator that was paused must not drain the pod that has come since.
+    async fn drain(&self, member: &Member, uid: PodUid, host: Option<HostId>) -> Result<(), ActError> {
+        let pods = self.cluster.api::<Pod>();
+        let found = bounded(self.cluster.settings.call, pods.get(&member.to_string())).await?;
+        let same = found.metadata.uid == Some(uid.to_string()) && found.metadata.deletion_timestamp.is_none();
+        let at = found.status.and_then(|s| s.pod_ip?.parse().ok());
+        let at = at.filter(|_| same).ok_or(ActError::Gone)?;
+        let patience = self.cluster.settings.probe;
+        Ok(Rest { at, patience }.drain(host).await?)
     }
 
     fn labels(&self) -> BTreeMap<String, String> {

@@ -3,8 +3,8 @@
 use super::act::{Acted, Actor};
 use super::cluster::{Cluster, RingSettings};
 use super::nodes::Gone;
-use super::objects::{carry_over, objects};
-use super::observe::{ObserveError, observe};
+use super::objects::{Pods, carry_over, objects};
+use super::observe::{ObserveError, observe, read};
 use super::report::{Reporter, Told};
 use crate::apply::ApplyError;
 use crate::call::{CallError, bounded, optional};
@@ -14,7 +14,9 @@ use crate::engine::lease::Permit;
 use api::RingCluster;
 use api::ring::BadRing;
 use kube::{Api, Client, ResourceExt};
+use mainstay_core::ring::ledger::Stage;
 use mainstay_core::ring::observed::Wishes;
+use mainstay_core::ring::sleeping::running;
 use mainstay_core::ring::{decide, invariants};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,7 +53,14 @@ pub struct RingKeeper {
     settings: Arc<RingSettings>,
     gone: Gone,
     reporter: Reporter,
-    ensured: Option<(Option<i64>, Instant)>,
+    ensured: Option<Ensured>,
+}
+
+/// The objects as they were last looked at.
+struct Ensured {
+    generation: Option<i64>,
+    pods: Pods,
+    at: Instant,
 }
 
 impl Keeper for RingKeeper {
@@ -115,8 +124,16 @@ impl RingKeeper {
             // A new template is rolled out by people, one pod at a time.
             rollout: false,
         };
-        self.ensure(&cluster, object, permit).await?;
-        let mut look = observe(&cluster, spec, wishes, &mut self.gone).await?;
+        let read = read(&cluster).await?;
+        let ours = read.ledger.as_ref().filter(|l| l.cluster == cluster.uid);
+        let pods = Pods {
+            running: running(ours, &wishes),
+            known: ours
+                .map(|l| l.known.keys().cloned().collect())
+                .unwrap_or_default(),
+        };
+        self.ensure(&cluster, object, pods, permit).await?;
+        let mut look = observe(&cluster, read, spec, wishes, &mut self.gone).await?;
         let now = wall();
         let plan = decide(look.ledger.as_ref(), &look.observed, now);
         let violations = invariants::check(look.ledger.as_ref(), &look.observed, &plan, now);
@@ -149,20 +166,27 @@ impl RingKeeper {
         &mut self,
         cluster: &Cluster,
         object: &RingCluster,
+        pods: Pods,
         permit: &Permit,
     ) -> Result<(), TurnError> {
         let generation = object.metadata.generation;
+        let same = |e: &Ensured| e.generation == generation && e.pods.running == pods.running;
         if self
             .ensured
-            .is_some_and(|(g, at)| g == generation && at.elapsed() < ENSURE_EVERY)
+            .as_ref()
+            .is_some_and(|e| same(e) && e.at.elapsed() < ENSURE_EVERY)
         {
             return Ok(());
         }
         let desk = cluster.desk(permit);
-        for owned in objects(object, &self.settings) {
+        for owned in objects(object, &self.settings, &pods) {
             desk.apply(owned, carry_over).await?;
         }
-        self.ensured = Some((generation, Instant::now()));
+        self.ensured = Some(Ensured {
+            generation,
+            pods,
+            at: Instant::now(),
+        });
         Ok(())
     }
 
@@ -174,7 +198,9 @@ impl RingKeeper {
             ..
         } = *self.settings;
         let works = told.ledger.as_ref().is_none_or(|l| l.work.is_some());
-        let busy = works || !told.plan.steps.is_empty() || !told.plan.findings.is_empty();
+        let asleep = told.ledger.as_ref().and_then(|l| l.sleep);
+        let turning = asleep.is_some_and(|s| !matches!(s.stage, Stage::Stopped | Stage::Woken));
+        let busy = works || turning || !told.plan.steps.is_empty() || !told.plan.findings.is_empty();
         let wait = if busy { busy_interval } else { interval };
         let until = told.plan.wake.map(|wake| wake.since(wall()));
         until.map_or(wait, |until| until.clamp(busy_interval.min(wait), wait))

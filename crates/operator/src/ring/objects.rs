@@ -9,30 +9,43 @@ use api::ring::{Rack, rack_set};
 use kube::api::DynamicObject;
 use kube::{Resource, ResourceExt};
 use mainstay_core::ring::ids::Member;
+use mainstay_core::ring::sleeping::Running;
 use serde_json::{Value, json};
 
 /// Where the gate is put, and what it notes for the life of the pod.
 const GATE_FOLDER: &str = "/opt/mainstay";
 /// On the sets of a ring that sleeps.
 const ASLEEP_LABEL: &str = "mainstay.dev/asleep";
+/// On a set: how many members its rack has.
+const MEMBERS_LABEL: &str = "mainstay.dev/members";
 /// Clients connect here; the last port that a member opens.
 const CQL_PORT: u16 = 9042;
 /// Members talk to each other here.
 const GOSSIP_PORT: u16 = 7000;
 
-/// What every builder needs.
+/// Which pods there should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pods {
+    /// As the decisions say.
+    pub running: Running,
+    /// Members of the ring, also those that are not declared any more: they leave it before their pods go.
+    pub known: Vec<Member>,
+}
+
 struct Site<'a> {
     cluster: &'a RingCluster,
     name: String,
     settings: &'a RingSettings,
+    pods: &'a Pods,
 }
 
 /// Everything that belongs to a ring but its ledger and its records, in the order in which it is made.
-pub fn objects(cluster: &RingCluster, settings: &RingSettings) -> Vec<Owned> {
+pub fn objects(cluster: &RingCluster, settings: &RingSettings, pods: &Pods) -> Vec<Owned> {
     let site = Site {
         cluster,
         name: cluster.name_any(),
         settings,
+        pods,
     };
     let mut all = vec![site.headless(), site.budget()];
     all.extend(site.access());
@@ -60,16 +73,11 @@ pub(super) fn carry_over(kind: &str, mut object: Value, found: &DynamicObject) -
                 number(found.data.pointer("/spec/replicas")),
                 number(object.pointer("/spec/replicas")),
             );
-            // A member leaves the ring before its pod goes: only `Retire` makes a rack smaller. Asleep is another thing.
-            let asleep = object
-                .pointer("/metadata/labels")
-                .is_some_and(|l| l.get(ASLEEP_LABEL).is_some());
-            set(
-                &mut object,
-                "/spec",
-                "replicas",
-                Some(json!(if asleep { 0 } else { wanted.max(is) })),
-            );
+            // A member leaves the ring before its pod goes: only `Retire` makes a rack smaller. Sleep is another thing.
+            let labels = object.pointer("/metadata/labels");
+            let sleeps = labels.is_some_and(|l| l.get(ASLEEP_LABEL).is_some());
+            let replicas = if sleeps { wanted } else { wanted.max(is) };
+            set(&mut object, "/spec", "replicas", Some(json!(replicas)));
             for field in ["volumeClaimTemplates", "podManagementPolicy"] {
                 set(&mut object, "/spec", field, keep(&format!("/spec/{field}")));
             }
@@ -90,6 +98,10 @@ pub(super) fn carry_over(kind: &str, mut object: Value, found: &DynamicObject) -
         _ => {}
     }
     object
+}
+
+fn set_label(labels: &mut Value, key: &str, value: &str) {
+    set(labels, "", key, Some(json!(value)));
 }
 
 impl Site<'_> {
@@ -131,10 +143,8 @@ impl Site<'_> {
 
     fn rack_labels(&self, rack: &Rack) -> Value {
         let mut labels = self.labels();
-        if let Value::Object(labels) = &mut labels {
-            labels.insert(RACK_LABEL.to_owned(), json!(rack.name));
-            labels.insert(DC_LABEL.to_owned(), json!(self.cluster.spec.datacenter));
-        }
+        set_label(&mut labels, RACK_LABEL, &rack.name);
+        set_label(&mut labels, DC_LABEL, &self.cluster.spec.datacenter);
         labels
     }
 
@@ -282,6 +292,20 @@ impl Site<'_> {
         container
     }
 
+    /// How many members of a rack run. One that was declared away while the ring slept still has to leave it.
+    fn replicas(&self, rack: &Rack) -> u8 {
+        match self.pods.running {
+            Running::Nobody | Running::AsTheyAre => 0,
+            Running::Seeds => rack.members.min(1),
+            Running::Everybody => {
+                let set = format!("{}-", rack_set(&self.name, &rack.name));
+                let number = |m: &Member| m.0.as_str().strip_prefix(&set)?.parse::<u8>().ok();
+                let last = self.pods.known.iter().filter_map(number).max();
+                rack.members.max(last.map_or(0, |n| n.saturating_add(1)))
+            }
+        }
+    }
+
     fn stateful_set(&self, rack: &Rack) -> Owned {
         let spec = &self.cluster.spec;
         let selector = json!({ RING_LABEL: self.name, RACK_LABEL: rack.name });
@@ -319,7 +343,7 @@ impl Site<'_> {
         );
         let set = json!({ "spec": {
             "serviceName": self.name,
-            "replicas": if spec.hibernated { 0 } else { rack.members },
+            "replicas": self.replicas(rack),
             // Who may start is decided by the gates, one at a time.
             "podManagementPolicy": "Parallel",
             // A new template is rolled out by people: two racks at once would be too many.
@@ -330,8 +354,11 @@ impl Site<'_> {
         } });
         let name = rack_set(&self.name, &rack.name);
         let mut labels = self.rack_labels(rack);
-        if let (Value::Object(labels), true) = (&mut labels, spec.hibernated) {
-            labels.insert(ASLEEP_LABEL.to_owned(), json!("true"));
+        // What is declared, not what runs: a rack that was small for a while is made large again.
+        set_label(&mut labels, MEMBERS_LABEL, &rack.members.to_string());
+        // Exactly so many, also if there are more.
+        if matches!(self.pods.running, Running::Nobody | Running::Seeds) {
+            set_label(&mut labels, ASLEEP_LABEL, "true");
         }
         self.owned("apps/v1", "StatefulSet", &name, &labels, set)
     }
@@ -359,7 +386,12 @@ mod tests {
     }
 
     fn built(spec: Value) -> Vec<Owned> {
-        objects(&ring(spec), &RingSettings::default())
+        running(spec, Running::Everybody)
+    }
+
+    fn running(spec: Value, running: Running) -> Vec<Owned> {
+        let known = vec!["ring-a-2".parse().unwrap(), "ring-b-0".parse().unwrap()];
+        objects(&ring(spec), &RingSettings::default(), &Pods { running, known })
     }
 
     fn named(all: &[Owned], kind: &str, name: &str) -> Value {
@@ -434,6 +466,28 @@ mod tests {
             json!({ "a": "b", "scylla/replace": "" })
         );
         assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
+    }
+
+    #[test]
+    fn s84_the_pods_of_a_ring_that_sleeps_and_wakes_with_its_seeds_first() {
+        let replicas = |which: Running, is: i64| -> Vec<i64> {
+            let all = running(json!({}), which).into_iter();
+            let sets = all.filter(|o| o.kind == "StatefulSet");
+            let found = json!({ "metadata": {}, "spec": { "replicas": is } });
+            let found: DynamicObject = serde_json::from_value(found).unwrap();
+            sets.map(|o| carry_over("StatefulSet", o.object, &found))
+                .map(|o| o["spec"]["replicas"].as_i64().unwrap())
+                .collect()
+        };
+        assert_eq!(
+            replicas(Running::AsTheyAre, 2),
+            [2, 2],
+            "nobody is stopped undrained"
+        );
+        assert_eq!(replicas(Running::Nobody, 2), [0, 0]);
+        assert_eq!(replicas(Running::Seeds, 0), [1, 1]);
+        // Who is not declared any more leaves the ring before its pod goes.
+        assert_eq!(replicas(Running::Everybody, 1), [3, 1]);
     }
 
     #[test]

@@ -14,11 +14,12 @@ use kube::api::ListParams;
 use mainstay_core::ring::answers;
 use mainstay_core::ring::asks;
 use mainstay_core::ring::ids::{Address, Location, Member};
-use mainstay_core::ring::ledger::{self, Ledger};
+use mainstay_core::ring::ledger::{self, Ledger, Stage};
 use mainstay_core::ring::observed::{self, Answer, MemberView, Observed, StoredRecord, Wishes};
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::spec::Spec;
 use mainstay_core::ring::stamp::{Found, REPORT_ANNOTATION, Report};
+use mainstay_core::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use thiserror::Error;
@@ -55,13 +56,18 @@ pub struct Look {
     pub services: BTreeMap<Member, Service>,
 }
 
-/// Looks at everything.
-pub async fn observe(
-    cluster: &Cluster,
-    spec: Spec,
-    wishes: Wishes,
-    gone: &mut Gone,
-) -> Result<Look, ObserveError> {
+/// The ledger as it was read, before anything else was looked at.
+pub struct Read {
+    /// Its ConfigMap.
+    pub map: Option<ConfigMap>,
+    /// The ledger.
+    pub ledger: Option<Ledger>,
+    /// When.
+    pub at: Time,
+}
+
+/// Reads the ledger.
+pub async fn read(cluster: &Cluster) -> Result<Read, ObserveError> {
     let name = ledger_map(&cluster.name);
     let maps = cluster.api::<ConfigMap>();
     let patience = cluster.settings.call;
@@ -71,7 +77,23 @@ pub async fn observe(
         .map(|text| Ledger::parse(text))
         .transpose()
         .map_err(|source| ObserveError::Ledger { map: name, source })?;
-    let read_at = wall();
+    let at = wall();
+    Ok(Read { map, ledger, at })
+}
+
+/// Looks at everything else.
+pub async fn observe(
+    cluster: &Cluster,
+    read: Read,
+    spec: Spec,
+    wishes: Wishes,
+    gone: &mut Gone,
+) -> Result<Look, ObserveError> {
+    let Read {
+        map,
+        ledger,
+        at: read_at,
+    } = read;
     let found = Objects::read(cluster).await?;
     let mut members = Vec::new();
     for member in found.members(&spec) {
@@ -84,10 +106,15 @@ pub async fn observe(
         spec,
         members,
         answers: Vec::new(),
+        drained: BTreeSet::new(),
         wishes,
     };
     if asks(ledger.as_ref(), &observed) {
         observed.answers = ask_all(cluster, &observed, &addresses).await;
+    }
+    let sleep = ledger.as_ref().and_then(|l| l.sleep);
+    if sleep.is_some_and(|s| s.stage == Stage::Draining) {
+        observed.drained = drained(cluster, &observed, &addresses).await;
     }
     Ok(Look {
         map,
@@ -241,19 +268,34 @@ async fn claim(
     }))
 }
 
-/// Asks every member whose database was started. Who does not answer says nothing.
-async fn ask_all(cluster: &Cluster, seen: &Observed, at: &BTreeMap<Member, IpAddr>) -> Vec<Answer> {
+/// Every member whose database was started, and how it is asked.
+fn started(
+    cluster: &Cluster,
+    seen: &Observed,
+    at: &BTreeMap<Member, IpAddr>,
+) -> impl Iterator<Item = (Member, Rest)> {
     let started = |m: &&MemberView| {
         let report = m.pod.as_ref().and_then(|p| p.report);
         report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
     };
-    let asked = seen.members.iter().filter(started).filter_map(|m| {
-        let rest = Rest {
-            at: *at.get(&m.member)?,
-            patience: cluster.settings.probe,
-        };
-        let by = m.member.clone();
-        Some(async move {
+    let patience = cluster.settings.probe;
+    seen.members.iter().filter(started).filter_map(move |m| {
+        let at = *at.get(&m.member)?;
+        Some((m.member.clone(), Rest { at, patience }))
+    })
+}
+
+/// Who says that it is drained. Who does not answer does not say so.
+async fn drained(cluster: &Cluster, seen: &Observed, at: &BTreeMap<Member, IpAddr>) -> BTreeSet<Member> {
+    let asked = started(cluster, seen, at)
+        .map(|(by, rest)| async move { matches!(rest.is_drained().await, Ok(true)).then_some(by) });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// Asks every member whose database was started. Who does not answer says nothing.
+async fn ask_all(cluster: &Cluster, seen: &Observed, at: &BTreeMap<Member, IpAddr>) -> Vec<Answer> {
+    let asked = started(cluster, seen, at).map(|(by, rest)| {
+        async move {
             // The evidence is at least as old as the first call.
             let asked_at = wall();
             match rest.replies().await {
@@ -263,7 +305,7 @@ async fn ask_all(cluster: &Cluster, seen: &Observed, at: &BTreeMap<Member, IpAdd
                     None
                 }
             }
-        })
+        }
     });
     join_all(asked).await.into_iter().flatten().collect()
 }

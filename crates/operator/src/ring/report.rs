@@ -102,6 +102,11 @@ pub fn status(object: &RingCluster, told: &Told, before: &RingClusterStatus) -> 
     next
 }
 
+/// Asleep: somebody wants it, and no pod is left.
+fn asleep(told: &Told) -> bool {
+    told.plan.reasons.contains(&Why::Asleep)
+}
+
 fn work(ledger: &Ledger) -> String {
     if ledger.work.is_none() {
         return String::new();
@@ -185,6 +190,11 @@ fn conditions(told: &Told, before: &[Condition]) -> Vec<Condition> {
         word,
         &sentence,
     )];
+    all.push(if asleep(told) {
+        dated(before, "Hibernated", "True", "Asleep", &sentence)
+    } else {
+        dated(before, "Hibernated", "False", word, "members run, or may")
+    });
     for (condition, kind, quiet) in CONDITIONS {
         let speaks = told
             .plan

@@ -143,13 +143,38 @@ impl Rest {
         Ok(found)
     }
 
+    /// Does it say that it is drained?
+    pub async fn is_drained(self) -> Result<bool, RestError> {
+        let mode: String = self.get("/storage_service/operation_mode".to_owned()).await?;
+        Ok(mode == "DRAINED")
+    }
+
+    /// Tells the node to drain, if it is who is meant. Large memtables take longer than we wait.
+    pub async fn drain(self, wanted: Option<HostId>) -> Result<(), RestError> {
+        if let Some(wanted) = wanted {
+            self.is(wanted).await?;
+        }
+        self.order("/storage_service/drain").await
+    }
+
     /// Tells the node to leave the ring, if it is who is meant. The call ends with the leaving: hours later, perhaps.
     pub async fn decommission(self, wanted: HostId) -> Result<(), RestError> {
+        self.is(wanted).await?;
+        self.order("/storage_service/decommission").await
+    }
+
+    async fn is(self, wanted: HostId) -> Result<(), RestError> {
         let is: HostId = self.get("/storage_service/hostid/local".to_owned()).await?;
-        if is != wanted {
-            return Err(RestError::Somebody { is, wanted });
+        if is == wanted {
+            Ok(())
+        } else {
+            Err(RestError::Somebody { is, wanted })
         }
-        let path = "/storage_service/decommission".to_owned();
+    }
+
+    /// A call that may take longer than anybody waits: what came of it is seen later.
+    async fn order(self, path: &str) -> Result<(), RestError> {
+        let path = path.to_owned();
         let told = client::post(&self.address(), &path, None, String::new(), self.patience).await;
         match told {
             Ok(_) | Err(PostError::Silent(_)) => Ok(()),

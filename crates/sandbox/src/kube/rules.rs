@@ -1,6 +1,7 @@
 //! What the store asks of foreign code: the types of the built-in kinds
 //! (k8s-openapi), regular expressions, and CEL (kube-cel).
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::{
@@ -8,6 +9,7 @@ use k8s_openapi::api::{
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use kube_cel::{CompiledSchema, Validator, compile_schema};
+use regex::Regex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +23,8 @@ type Compiled = (Value, Arc<CompiledSchema>);
 pub struct RealRules {
     /// Compiling is dear and schemas are few.
     compiled: Mutex<Vec<Compiled>>,
+    /// So are patterns; `None`: it is no expression.
+    patterns: Mutex<BTreeMap<String, Option<Regex>>>,
 }
 
 impl std::fmt::Debug for RealRules {
@@ -75,8 +79,15 @@ impl Rules for RealRules {
     }
 
     fn matches(&self, pattern: &str, text: &str) -> bool {
+        let mut known = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
+        let expression = match known.get(pattern) {
+            Some(known) => known,
+            None => known
+                .entry(pattern.to_owned())
+                .or_insert_with(|| Regex::new(pattern).ok()),
+        };
         // A pattern that is no expression was refused with its definition.
-        regex::Regex::new(pattern).is_ok_and(|expression| expression.is_match(text))
+        expression.as_ref().is_some_and(|e| e.is_match(text))
     }
 
     fn cel(&self, schema: &Value, new: &Value, old: Option<&Value>) -> Vec<Cause> {

@@ -222,3 +222,40 @@ async fn s81_a_dry_run_lists_what_the_night_then_stops_and_touches_nothing() -> 
     bed.end().await;
     Ok(())
 }
+
+/// An autoscaler as Kubernetes has it: at zero it rests, otherwise it wants so many.
+async fn autoscale(bed: &Bed, wanted: u32) -> Result<bool> {
+    let rests = bed.replicas(DEPLOYMENTS, "web").await? == 0;
+    if !rests {
+        bed.scale("web", wanted).await?;
+    }
+    Ok(rests)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s77_an_autoscaler_rests_at_zero_and_takes_over_again_on_waking() -> Result<()> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    bed.plan(json!([target("apps", Value::Null)])).await?;
+    let operator = bed.operator();
+    bed.at(1).await;
+    ensure!(!autoscale(&bed, 5).await?, "it scales by day");
+    for hours in [2, 3] {
+        bed.at(hours).await;
+        ensure!(autoscale(&bed, 6).await?, "it rests at zero");
+        ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0);
+        ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
+        ensure!(!bed.condition("Drifted").await?.0, "nobody has to be fought");
+    }
+    bed.at(4).await;
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "web").await? == 5,
+        "what it had made of it"
+    );
+    ensure!(!autoscale(&bed, 7).await?, "it takes over");
+    bed.later(crate::bed::MINUTE * 20).await;
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 7, "and is left alone");
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}

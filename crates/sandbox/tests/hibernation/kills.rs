@@ -1,68 +1,17 @@
 //! The operator dies before and after every call that changes something, one after the other, and the next one goes
-//! on: each time the morning is as the evening was. The normal run tries every fifth place;
-//! `MAINSTAY_KILLS=all cargo test -p sandbox --test hibernation -- kills:: --nocapture` tries all and prints them.
+//! on: each time the morning is as the evening was. Every place is tried;
+//! `cargo test -p sandbox --test hibernation -- kills:: --nocapture` prints them.
 
 use crate::bed::{Bed, DEPLOYMENTS, MINUTE, PLAN, PLANS, STATEFUL_SETS, target};
+use crate::trap::Trap;
 use anyhow::{Context, Result, ensure};
 use kube::api::DeleteParams;
 use operator::hibernation::Executors;
-use operator::tap::Tap;
 use serde_json::json;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Notify;
-
-/// Counts places, and stands still at one of them.
-#[derive(Clone, Default)]
-struct Trap {
-    passed: Arc<AtomicUsize>,
-    at: usize,
-    place: Arc<Mutex<Option<String>>>,
-    sprung: Arc<Notify>,
-}
-
-impl Trap {
-    fn at(at: usize) -> Self {
-        Self {
-            at,
-            ..Self::default()
-        }
-    }
-
-    fn tap(&self) -> Tap {
-        let trap = self.clone();
-        Tap::new(move |place| {
-            if trap.passed.fetch_add(1, Ordering::SeqCst) + 1 != trap.at {
-                return Box::pin(std::future::ready(()));
-            }
-            *trap.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place.to_owned());
-            trap.sprung.notify_one();
-            Box::pin(std::future::pending())
-        })
-    }
-
-    fn place(&self) -> Option<String> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-fn all() -> bool {
-    std::env::var_os("MAINSTAY_KILLS").is_some_and(|which| which == "all")
-}
-
-/// The numbers of the places at which to die, beginning with this one. An odd step: before and after take turns.
-fn numbers(first: usize) -> std::iter::StepBy<std::ops::RangeFrom<usize>> {
-    if all() {
-        (1..).step_by(1)
-    } else {
-        (first..).step_by(5)
-    }
-}
 
 /// So many places there are at least.
 fn enough(places: &[String], least: usize) -> Result<()> {
     eprintln!("died at {} places: {places:#?}", places.len());
-    let least = if all() { least } else { least / 5 };
     ensure!(places.len() >= least, "only {} places", places.len());
     Ok(())
 }
@@ -111,7 +60,7 @@ async fn die_at(bed: &Bed, number: usize, live: impl Future<Output = Result<()>>
 #[tokio::test(start_paused = true)]
 async fn s23_s39_s53_an_operator_may_die_anywhere_in_a_night() -> Result<()> {
     let mut places = Vec::new();
-    for number in numbers(2) {
+    for number in 1.. {
         let bed = namespace().await?;
         let place = die_at(&bed, number, async {
             bed.later(MINUTE * 20).await;
@@ -136,7 +85,7 @@ async fn s23_s39_s53_an_operator_may_die_anywhere_in_a_night() -> Result<()> {
 #[tokio::test(start_paused = true)]
 async fn s53_an_operator_may_die_anywhere_in_a_forced_wake_up_and_a_deletion() -> Result<()> {
     let mut places = Vec::new();
-    for number in numbers(4) {
+    for number in 1.. {
         let bed = namespace().await?;
         let first = bed.operator();
         bed.later(MINUTE * 15).await;

@@ -6,8 +6,11 @@ mod changes;
 mod debug_commands;
 mod executors;
 mod kills;
+mod kinds;
 mod manifests;
 mod many;
 mod nights;
 mod people;
 mod story;
+#[path = "../shared/trap.rs"]
+mod trap;

@@ -5,6 +5,7 @@
 //! `MAINSTAY_KILLS=all cargo test -p sandbox --test operator -- kills:: --nocapture` tries all and prints them.
 
 use crate::bed::{Bed, NAME};
+use crate::trap::Trap;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -12,12 +13,8 @@ use kube::api::{Patch, PatchParams};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::record::State;
-use operator::tap::Tap;
 use serde_json::json;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// The numbers of the places at which to die, beginning with this one.
 fn numbers(first: usize) -> std::iter::StepBy<std::ops::RangeFrom<usize>> {
@@ -39,40 +36,6 @@ fn enough(what: &str, places: &[String], least: usize) -> Result<()> {
     let least = if all() { least } else { least / 5 };
     ensure!(places.len() >= least, "only {} places", places.len());
     Ok(())
-}
-
-/// Counts places, and stands still at one of them.
-#[derive(Clone, Default)]
-struct Trap {
-    passed: Arc<AtomicUsize>,
-    at: usize,
-    place: Arc<Mutex<Option<String>>>,
-    sprung: Arc<Notify>,
-}
-
-impl Trap {
-    fn at(at: usize) -> Self {
-        Self {
-            at,
-            ..Self::default()
-        }
-    }
-
-    fn tap(&self) -> Tap {
-        let trap = self.clone();
-        Tap::new(move |place| {
-            if trap.passed.fetch_add(1, Ordering::SeqCst) + 1 != trap.at {
-                return Box::pin(std::future::ready(()));
-            }
-            *trap.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place.to_owned());
-            trap.sprung.notify_one();
-            Box::pin(std::future::pending())
-        })
-    }
-
-    fn place(&self) -> Option<String> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// Whoever held the lease is dead, and this test knows it: nobody has to wait until it expires.

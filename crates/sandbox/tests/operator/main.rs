@@ -7,6 +7,8 @@ mod kills;
 mod manifests;
 mod rights;
 mod through_gateway;
+#[path = "../shared/trap.rs"]
+mod trap;
 
 use anyhow::{Context, Result, ensure};
 use bed::{Bed, NAME};

@@ -86,6 +86,19 @@ fn bad_policies() -> Vec<(Value, &'static str)> {
             "remove one of them",
         ),
         (json!({ "gateway": { "enabled": "yes" } }), "enabled"),
+        (json!({ "gateway": { "hold": "11m" } }), "0s to 10m"),
+        (json!({ "gateway": { "hold": "soon" } }), "hold"),
+        (json!({ "gateway": { "drain": "2h" } }), "0s to 1h"),
+        (json!({ "gateway": { "idle": "0s" } }), "leave it out"),
+        (json!({ "gateway": { "connectTimeout": "1ms" } }), "10ms to 1m"),
+        (json!({ "gateway": { "loginTimeout": "10m" } }), "100ms to 5m"),
+        (json!({ "gateway": { "maxConnections": 0 } }), "1 to 100000"),
+        (json!({ "gateway": { "maxConnectionsPerSource": 0 } }), "no limit"),
+        (json!({ "gateway": { "maxWaiting": 100_001 } }), "0 to 100000"),
+        (json!({ "gateway": { "newPerSecond": 0 } }), "no limit"),
+        (json!({ "gateway": { "newPerSecondPerSource": 0 } }), "no limit"),
+        (json!({ "gateway": { "routeWriter": "no port" } }), "HOST:PORT"),
+        (json!({ "gateway": { "routeReader": "reads" } }), "HOST:PORT"),
     ]
 }
 

@@ -94,7 +94,7 @@ struct Simulation {
     operators: Vec<Operator>,
     queue: BTreeMap<(Time, u64), Event>,
     sequence: u64,
-    tampered: Option<(u16, String, String)>,
+    tampered: Option<people::Tampered>,
     tracing: bool,
     trace: String,
     faults: u32,
@@ -140,8 +140,16 @@ impl Simulation {
     }
 
     fn note(&mut self, text: &str) {
-        if self.tracing && !text.is_empty() {
-            let _ = writeln!(self.trace, "{} {text}", rfc3339(self.world.now));
+        self.tell(|| text.to_owned());
+    }
+
+    /// To word what nobody reads would be a good part of a run.
+    fn tell(&mut self, words: impl FnOnce() -> String) {
+        if self.tracing {
+            let text = words();
+            if !text.is_empty() {
+                let _ = writeln!(self.trace, "{} {text}", rfc3339(self.world.now));
+            }
         }
     }
 
@@ -192,10 +200,7 @@ impl Simulation {
             Event::Interfere => return self.interfere(),
             Event::Late(step, version) => {
                 let done = self.world.apply(&step, version, self.world.now).is_ok();
-                self.note(&format!(
-                    "late: {step}: {}",
-                    if done { "done" } else { "not possible" }
-                ));
+                self.tell(|| format!("late: {step}: {}", if done { "done" } else { "not possible" }));
             }
             Event::Create => {
                 if self.world.object.is_none() {
@@ -232,12 +237,15 @@ impl Simulation {
             wake
         };
         match moved {
-            Moved::Decided(told) => self.note(&format!("op{index} {told}")),
-            Moved::Stepped(told) => self.note(&format!("op{index}   {told}")),
-            Moved::Died(told) => self.note(&format!("op{index} dies {told}")),
+            Moved::Decided(reasons) => self.tell(|| {
+                let told: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                format!("op{index} {}", told.join(" | "))
+            }),
+            Moved::Stepped(step, told) => self.tell(|| format!("op{index}   {step}: {told}")),
+            Moved::Died(when, step, told) => self.tell(|| format!("op{index} dies {when}: {step}: {told}")),
             Moved::Idle => {}
-            Moved::Late(step, version, told) => {
-                self.note(&format!("op{index}   {told}"));
+            Moved::Late(step, version) => {
+                self.tell(|| format!("op{index}   {step}: no answer, it is late"));
                 let delay = [1, 60, 3600, 40_000]
                     .get(usize::from(self.chance.pick(4)))
                     .copied()

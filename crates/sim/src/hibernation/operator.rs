@@ -4,6 +4,7 @@ use super::world::{World, refused};
 use crate::memgraph::simulate::Chance;
 use mainstay_core::hibernation::invariants::check;
 use mainstay_core::hibernation::observed::{Answer, Jitter, Observed, Severity};
+use mainstay_core::hibernation::reason::Why;
 use mainstay_core::hibernation::state::Phase;
 use mainstay_core::hibernation::step::Step;
 use mainstay_core::hibernation::{Turn, decide};
@@ -41,14 +42,14 @@ pub(super) struct Operator {
 
 /// What came of one move of an operator.
 pub(super) enum Moved {
-    /// It looked and decided this.
-    Decided(String),
-    /// It carried out a step.
-    Stepped(String),
+    /// It looked and decided, for these reasons.
+    Decided(Vec<Why>),
+    /// It carried out a step, and what came of it.
+    Stepped(Box<Step>, &'static str),
     /// A call that will be carried out later, if at all.
-    Late(Box<Step>, u64, String),
-    /// It died.
-    Died(String),
+    Late(Box<Step>, u64),
+    /// It died before or after a step, and what came of it.
+    Died(&'static str, Box<Step>, &'static str),
     /// There is nothing to look at.
     Idle,
 }
@@ -150,19 +151,19 @@ impl Operator {
             } else {
                 Duration::from_secs(1)
             };
-        let told: Vec<String> = decision.reasons.iter().map(ToString::to_string).collect();
+        let reasons = decision.reasons.clone();
         self.turn = Some(Turn::new(decision));
         if let Some(violation) = violations.first() {
             world.violate(violation.to_string());
         }
-        Moved::Decided(told.join(" | "))
+        Moved::Decided(reasons)
     }
 
     fn act(&mut self, step: &Step, world: &mut World, weather: &Weather, chance: &mut Chance) -> Moved {
         let hits = |chance: &mut Chance, one_in: u64| one_in > 0 && chance.one_in(one_in);
         if hits(chance, weather.kills) {
             self.die(world.now + Duration::from_secs(chance.between(1..120)));
-            return Moved::Died(format!("before: {step}"));
+            return Moved::Died("before", Box::new(step.clone()), "not begun");
         }
         let settles = world.now + Duration::from_secs(chance.below(weather.slow.max(1)));
         let (outcome, told) = if let Some(refusal) = refusal(step, world, weather, chance) {
@@ -172,11 +173,7 @@ impl Operator {
             if chance.one_in(2) {
                 let version = self.version;
                 self.finish(step, lost, world);
-                return Moved::Late(
-                    Box::new(step.clone()),
-                    version,
-                    format!("{step}: no answer, it is late"),
-                );
+                return Moved::Late(Box::new(step.clone()), version);
             }
             let done = world.apply(step, self.version, settles).is_ok();
             (
@@ -193,13 +190,12 @@ impl Operator {
                 Err(refusal) => (Err(refusal), "not possible"),
             }
         };
-        let line = format!("{step}: {told}");
         self.finish(step, outcome, world);
         if hits(chance, weather.kills) {
             self.die(world.now + Duration::from_secs(chance.between(1..120)));
-            return Moved::Died(format!("after: {line}"));
+            return Moved::Died("after", Box::new(step.clone()), told);
         }
-        Moved::Stepped(line)
+        Moved::Stepped(Box::new(step.clone()), told)
     }
 
     fn finish(

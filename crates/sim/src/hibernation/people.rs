@@ -16,7 +16,7 @@ pub(super) fn happen(
     world: &mut World,
     weather: &mut Weather,
     chance: &mut Chance,
-    tampered: &mut Option<(u16, String, String)>,
+    tampered: &mut Option<Tampered>,
 ) -> Result<String, SpecError> {
     match chance.below(16) {
         0..=3 => Ok(by_hand(world, chance)),
@@ -32,15 +32,28 @@ pub(super) fn happen(
     }
 }
 
+/// What somebody spoiled, to be repaired.
+#[derive(Clone, Debug)]
+pub(super) struct Tampered {
+    shard: u16,
+    key: String,
+    was: String,
+    broken: String,
+}
+
 /// Somebody starts, stops or resizes something.
 fn by_hand(world: &mut World, chance: &mut Chance) -> String {
-    let open = world.cycle_open();
+    let open = world.open();
     let now = world.now;
     let replicas = if chance.one_in(4) { 0 } else { 1 + chance.below(9) };
     let Some((id, thing)) = any(world, chance) else {
         return String::new();
     };
-    thing.wanted(replicas, open, now + Duration::from_secs(chance.below(60)));
+    thing.wanted(
+        replicas,
+        open.contains(&id),
+        now + Duration::from_secs(chance.below(60)),
+    );
     format!("somebody sets {id} to {replicas}")
 }
 
@@ -58,7 +71,7 @@ fn any<'a>(world: &'a mut World, chance: &mut Chance) -> Option<(ResourceId, &'a
 
 /// Something is deleted, made, or loses the label by which it is selected.
 fn exist(world: &mut World, chance: &mut Chance) -> String {
-    let open = world.cycle_open();
+    let open = world.open();
     match chance.below(3) {
         0 => {
             let Some((id, thing)) = any(world, chance) else {
@@ -85,7 +98,7 @@ fn exist(world: &mut World, chance: &mut Chance) -> String {
             thing.exists = true;
             thing.set(replicas, world.now);
             // Its restore point, if it has one, is still the contract.
-            if open {
+            if open.contains(id) {
                 thing.truth.insert(replicas);
             } else {
                 thing.truth = [replicas].into();
@@ -172,17 +185,23 @@ fn retry(world: &mut World, chance: &mut Chance) -> String {
 }
 
 /// Somebody edits a restore point by hand, or takes the edit back.
-pub(super) fn tamper(
-    world: &mut World,
-    chance: &mut Chance,
-    tampered: &mut Option<(u16, String, String)>,
-) -> String {
-    if let Some((number, key, text)) = tampered.take() {
-        if let Some(mut shard) = world.shards.get(&number).cloned() {
-            shard.data.insert(key, text);
-            world.put_shard(shard);
-        }
-        return "the restore point is repaired".to_owned();
+pub(super) fn tamper(world: &mut World, chance: &mut Chance, tampered: &mut Option<Tampered>) -> String {
+    if let Some(Tampered {
+        shard,
+        key,
+        was,
+        broken,
+    }) = tampered.take()
+    {
+        let found = world.shards.get(&shard).cloned();
+        return match found.filter(|s| s.data.get(&key) == Some(&broken)) {
+            Some(mut shard) => {
+                shard.data.insert(key, was);
+                world.put_shard(shard);
+                "the restore point is repaired".to_owned()
+            }
+            None => "the restore point needs no repair any more".to_owned(),
+        };
     }
     let keys: Vec<(u16, String)> = world
         .shards
@@ -199,14 +218,19 @@ pub(super) fn tamper(
     let Some(text) = shard.data.get(&key).cloned() else {
         return String::new();
     };
-    let broken = if chance.one_in(2) {
+    let broken = if chance.one_in(2) && text.contains("true") {
         text.replace("true", "false") + " "
     } else {
         "{".to_owned()
     };
-    shard.data.insert(key.clone(), broken);
+    shard.data.insert(key.clone(), broken.clone());
     world.put_shard(shard);
-    *tampered = Some((number, key.clone(), text));
+    *tampered = Some(Tampered {
+        shard: number,
+        key: key.clone(),
+        was: text,
+        broken,
+    });
     format!("somebody spoils {key}")
 }
 

@@ -11,6 +11,9 @@ use serde_json::Value;
 use std::time::Duration;
 use thiserror::Error;
 
+/// The only plan.
+pub(super) const PLAN: &str = "staging";
+
 /// The generator made something that is no plan: a fault of the generator.
 #[derive(Debug, Error)]
 pub(super) enum SpecError {
@@ -31,7 +34,7 @@ pub(super) fn target_name(index: u64) -> Result<TargetName, SpecError> {
 /// A plan with some of the possible targets.
 pub(super) fn plan(chance: &mut Chance, schedule: Schedule) -> Result<HibernatePlan, SpecError> {
     Ok(HibernatePlan {
-        name: PlanName::parse("staging")?,
+        name: PlanName::parse(PLAN)?,
         schedule,
         intent: intent(chance)?,
         overrides: Vec::new(),

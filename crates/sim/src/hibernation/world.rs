@@ -2,7 +2,7 @@
 
 use super::thing::Thing;
 use mainstay_core::hibernation::HibernatePlan;
-use mainstay_core::hibernation::ids::{CycleId, ResourceId, TargetName, Version};
+use mainstay_core::hibernation::ids::{CycleId, PlanName, ResourceId, TargetName, Version};
 use mainstay_core::hibernation::observed::{Look, Refusal, Severity, Stored, Wishes};
 use mainstay_core::hibernation::state::{Phase, State};
 use mainstay_core::hibernation::step::{Aim, Step};
@@ -45,14 +45,33 @@ pub(super) fn refused(message: &str, severity: Severity) -> Refusal {
 }
 
 impl World {
-    pub(super) fn cycle_open(&self) -> bool {
+    /// Things of which a restore point says, or may say, what they should be: what people do to them may not last.
+    pub(super) fn open(&self) -> BTreeSet<ResourceId> {
         let state = self.object.as_ref().and_then(|o| o.state.as_ref());
-        state.is_some_and(|s| s.open.is_some()) || self.left_asleep()
+        // Those that a plan that is gone left asleep are left to its points.
+        if state.is_some_and(|s| s.open.is_some()) || self.things.values().any(|t| t.slept) {
+            return self.things.keys().cloned().collect();
+        }
+        self.recorded()
     }
 
-    /// Something was left asleep by a plan that is gone.
-    fn left_asleep(&self) -> bool {
-        self.things.values().any(|t| t.slept)
+    /// Things with an entry that was not used, or that cannot be read.
+    fn recorded(&self) -> BTreeSet<ResourceId> {
+        let Ok(name) = PlanName::parse(super::spec::PLAN) else {
+            return BTreeSet::new();
+        };
+        let store = Store::new(name, self.shards.values().cloned().collect());
+        let mut recorded: BTreeSet<ResourceId> = BTreeSet::new();
+        for point in store.points() {
+            let left = point.entries.into_iter().filter(|(_, e)| !e.consumed);
+            recorded.extend(left.map(|(id, _)| id));
+        }
+        let unreadable: BTreeSet<TargetName> = store.unreadable().map(|(_, target)| target).collect();
+        let things = self.things.iter();
+        things
+            .filter(|(id, t)| recorded.contains(*id) || unreadable.contains(&t.target))
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 
     pub(super) fn stored(&self, object: &Object) -> Stored {

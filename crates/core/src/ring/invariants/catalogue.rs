@@ -34,7 +34,7 @@ invariants! {
     NeverWiped = "I6.4": "Only what an unfinished start left is wiped, and never the disk of a known member; a claim is deleted only if its Node is gone, a human labelled its member, or its member has left.",
     GrantNames = "I6.5": "A permission has a new number and names the pod, claim and disk that the member's gate holds now.",
     GrantSeeds = "I6.6": "The seeds of a start are living members and never the node itself, except for the founder, whose only seed it is.",
-    Off = "I6.7": "Nothing is done while paused or asleep.",
+    Off = "I6.7": "Nothing is done while paused; while asleep, or on the way there or back, members are drained and nothing else is; to sleep, nothing new is begun.",
     OneWrite = "I6.8": "The ledger is written once in a plan, its revision rises by one, and numbers of permissions never fall.",
     KnownByOthers = "I6.9": "What is known of a member is new only if another member's fresh answer shows it, normal, at its address.",
     RetiredStays = "I6.10": "A disk is retired when its place is given away, and taken back only if nobody has begun to take it.",
@@ -45,6 +45,7 @@ invariants! {
     SamePlace = "I6.15": "A replacement starts in the datacenter and rack of the lost node.",
     PodIdle = "I6.16": "A pod is deleted only if it waits before its start, its Node is gone, a human labelled it, or its start is late and nobody sees it as a member.",
     QuietRing = "I6.17": "Nothing is started while another node joins, leaves, moves or replaces, or another work's node is not Normal.",
+    Slept = "I6.18": "A ring sleeps because somebody wants it and nothing is under way; it is stopped when everybody who runs is drained or the time for that is up; it is woken when all pods are gone, the first member of each rack first.",
 }
 
 impl fmt::Display for Invariant {

@@ -96,7 +96,9 @@ impl<'a> Facts<'a> {
     pub(super) fn node_gone(self, member: &Member) -> bool {
         let view = self.seen.members.iter().find(|m| m.member == *member);
         let since = view.and_then(|m| m.claim).and_then(|c| c.node_gone_since);
-        since.is_some_and(|since| self.now.since(since) >= self.seen.spec.timing.node_gone)
+        let woken = self.ledger.and_then(|l| l.sleep).map(|s| s.since);
+        let long = |since: Time| self.now.since(since) >= self.seen.spec.timing.node_gone;
+        since.is_some_and(long) && woken.is_none_or(long)
     }
 
     /// A human put the label on it.

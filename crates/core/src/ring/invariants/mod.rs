@@ -8,6 +8,7 @@ mod catalogue;
 mod facts;
 mod ledgers;
 mod objects;
+mod slept;
 
 pub use catalogue::Invariant;
 
@@ -54,9 +55,11 @@ pub fn check(ledger: Option<&Ledger>, seen: &Observed, plan: &Plan, now: Time) -
         found: Vec::new(),
     };
     let writes = plan.steps.iter().filter(|s| s.ledger().is_some()).count();
-    let off = seen.wishes.hibernated || seen.wishes.paused_until.is_some_and(|until| now < until);
-    if off && !plan.steps.is_empty() {
+    if seen.wishes.paused_until.is_some_and(|until| now < until) && !plan.steps.is_empty() {
         judge.broken(0, Invariant::Off, None);
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        slept::off(&mut judge, index, step);
     }
     if writes > 1 {
         judge.broken(0, Invariant::OneWrite, None);
@@ -83,8 +86,12 @@ impl<'a> Judge<'a> {
                 if self.facts.ledger.is_some() || next.work.is_some() || !next.known.is_empty() {
                     self.broken(at, Invariant::OneWrite, None);
                 }
+                slept::begun(self, at, next);
             }
-            Step::WriteLedger(next) => ledgers::write(self, at, next),
+            Step::WriteLedger(next) => {
+                ledgers::write(self, at, next);
+                slept::write(self, at, next);
+            }
             Step::DeleteLedger => {
                 let ours = |l: &Ledger| l.cluster == self.facts.seen.cluster;
                 if self.facts.ledger.is_none_or(ours) {
@@ -101,7 +108,7 @@ impl<'a> Judge<'a> {
                     self.broken(at, Invariant::Declared, Some(member));
                 }
             }
-            Step::TeachSeeds { .. } | Step::RemoveReplaceLabel { .. } => {}
+            Step::TeachSeeds { .. } | Step::RemoveReplaceLabel { .. } | Step::Drain { .. } => {}
         }
     }
 

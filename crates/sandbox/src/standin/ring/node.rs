@@ -21,6 +21,8 @@ pub(super) struct Node {
     pub(super) ring: Ring,
     pub(super) faults: Faults,
     folder: Folder,
+    /// It was drained: it serves nobody any more, until it is started again.
+    pub(super) drained: bool,
     /// Nodes that may become members: what they began is not taken back.
     agreed: BTreeSet<HostId>,
 }
@@ -43,6 +45,7 @@ impl Node {
             ring,
             faults: Faults::default(),
             folder,
+            drained: false,
             agreed: BTreeSet::new(),
         })
     }
@@ -78,6 +81,11 @@ impl Node {
             return Err(Refusal::StreamFailed);
         }
         ended
+    }
+
+    /// Nobody hears it, and it hears nobody.
+    pub(super) fn is_silent(&self) -> bool {
+        self.faults.pause_gossip || self.drained
     }
 
     fn is_joining(&self) -> bool {

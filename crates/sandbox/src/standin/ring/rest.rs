@@ -57,6 +57,9 @@ fn get<'a>(node: &Node, path: &str, argument: &impl Fn(&str) -> &'a str) -> Answ
         "/storage_service/native_transport" => Some(Request::NativeTransport),
         _ => None,
     };
+    if let (Some(Request::OperationMode), true) = (plain, node.drained) {
+        return Answer::Value(json!("DRAINED"));
+    }
     if let Some(request) = plain {
         return ask(node, request);
     }
@@ -206,6 +209,10 @@ fn version(profile: Profile) -> &'static str {
 
 fn post<'a>(node: &mut Node, path: &str, argument: &impl Fn(&str) -> &'a str) -> Answer {
     match path {
+        "/storage_service/drain" => {
+            node.drained = true;
+            Answer::Value(Value::Null)
+        }
         "/storage_service/decommission" => {
             let (now, stream) = (node.now(), node.config.stream);
             if node.ring.decommission(ME, now, stream) {
@@ -259,6 +266,9 @@ pub(super) fn admin(node: &mut Node, method: &str, path: &str, query: &[(String,
 
 /// At QUORUM: who is away gets it later.
 fn write(node: &mut Node, row: u16) -> Answer {
+    if node.drained {
+        return refused(503, "the node is drained");
+    }
     let replicas = node.ring.replicas(row);
     let alive: Vec<HostId> = replicas
         .iter()

@@ -92,7 +92,7 @@ impl Shared {
         let (peers, own, paused) = {
             let node = self.node();
             let own = node.snapshot().filter(|s| s.process.is_some());
-            (node.peers(), own.map(Box::new), node.faults.pause_gossip)
+            (node.peers(), own.map(Box::new), node.is_silent())
         };
         if paused {
             return;
@@ -131,7 +131,7 @@ impl Shared {
         }
         let (ended, gone, hints) = {
             let mut node = self.node();
-            if node.faults.pause_gossip {
+            if node.is_silent() {
                 // Deaf and dumb, it hears nobody: who is not heard of is down after a while.
                 let peers = node.peers();
                 for peer in peers {
@@ -170,7 +170,7 @@ impl Shared {
 
     fn heard(&self, message: Message) -> Option<Reply> {
         let mut node = self.node();
-        if node.faults.pause_gossip {
+        if node.is_silent() {
             return None;
         }
         Some(match message {
@@ -312,8 +312,11 @@ async fn beats(shared: Arc<Shared>, beat: Duration, native: SocketAddr) {
         let member = {
             let node = shared.node();
             let own = node.ring.process(ME).map(|p| p.host);
-            own.is_some_and(|host| node.ring.alive(host) == Some(ME))
+            !node.drained && own.is_some_and(|host| node.ring.alive(host) == Some(ME))
         };
+        if shared.node().drained {
+            clients.shutdown().await;
+        }
         // Clients are let in last.
         if member
             && clients.is_empty()

@@ -73,7 +73,10 @@ impl World {
                 objects.label = false;
             }
             Step::SetReplaceLabel { .. } => return None,
-            Step::TeachSeeds { .. } | Step::Decommission { .. } | Step::Retire { .. } => {
+            Step::TeachSeeds { .. }
+            | Step::Decommission { .. }
+            | Step::Drain { .. }
+            | Step::Retire { .. } => {
                 return self.try_database(step);
             }
         }
@@ -93,6 +96,19 @@ impl World {
                 self.ring
                     .decommission(place, self.now, self.stream)
                     .then_some(())?;
+            }
+            Step::Drain {
+                member,
+                pod: uid,
+                host,
+            } => {
+                let place = self.place_of(member)?;
+                let process = self.ring.process(place)?;
+                host.is_none_or(|host| process.host == host).then_some(())?;
+                let pod = self.objects.get_mut(place)?.pod.as_mut();
+                let pod = pod.filter(|p| p.uid == *uid && !p.terminating)?;
+                pod.drained = true;
+                self.ring.stop(place, true);
             }
             Step::Retire { member } => {
                 let place = self.place_of(member)?;

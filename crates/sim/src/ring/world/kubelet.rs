@@ -5,6 +5,7 @@ use crate::ring::model::node::Mode;
 use crate::ring::model::{Disk, Options, Stage};
 use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
 use mainstay_core::ring::ids::{Address, PodUid, VolumeUid};
+use mainstay_core::ring::sleeping::Running;
 use mainstay_core::ring::stamp::{Bootstrapped, Found, Report, Stamp};
 use std::time::Duration;
 
@@ -17,6 +18,13 @@ impl World {
         if !objects.exists || !self.api_answers() && objects.pod.is_none() {
             return;
         }
+        let unwanted = !self.is_wanted(place) && self.pods != Running::AsTheyAre;
+        if let (true, Some(pod)) = (
+            unwanted && self.api_answers(),
+            self.objects.get_mut(place).and_then(|o| o.pod.as_mut()),
+        ) {
+            pod.terminating = true;
+        }
         self.let_go(place);
         self.come_up(place);
         self.say(place);
@@ -28,7 +36,7 @@ impl World {
         let normal = self.ring.process(place).is_some_and(|p| p.mode == Mode::Normal);
         if let Some(pod) = objects.pod.as_mut() {
             pod.ran |= normal;
-            if node && !runs && !pod.terminating && pod.backoff <= self.now {
+            if node && !runs && !pod.terminating && !pod.drained && pod.backoff <= self.now {
                 self.container(place);
             }
         }
@@ -67,7 +75,7 @@ impl World {
             VolumeUid(u128::from(self.draw())),
             PodUid(u128::from(self.draw())),
         );
-        let (now, api) = (self.now, self.api_answers());
+        let (now, api) = (self.now, self.api_answers() && self.is_wanted(place));
         let location = self.ring.places.get(place).map(|p| p.location.clone());
         let (Some(objects), Some(location)) = (self.objects.get_mut(place), location) else {
             return;
@@ -88,6 +96,7 @@ impl World {
                 report: None,
                 unsaid: None,
                 backoff: now,
+                drained: false,
                 location,
             });
         }

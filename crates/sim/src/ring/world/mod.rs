@@ -14,6 +14,7 @@ use mainstay_core::ring::ids::{
 };
 use mainstay_core::ring::observed::{StoredRecord, Wishes};
 use mainstay_core::ring::reason::Why;
+use mainstay_core::ring::sleeping::{Running, is_seed};
 use mainstay_core::ring::spec::{Declared, Managed, Spec, Timing};
 use mainstay_core::ring::stamp::{Report, Stamp};
 use mainstay_core::ring::{Ledger, Step};
@@ -61,6 +62,8 @@ pub struct Pod {
     pub unsaid: Option<Report>,
     /// Its container is not started before this.
     pub backoff: Time,
+    /// Its database was drained: it serves nobody, and only another pod does.
+    pub drained: bool,
     /// Where it was scheduled to.
     pub location: Location,
 }
@@ -140,6 +143,8 @@ pub struct World {
     pub operators: Vec<Operator>,
     /// What people asked for.
     pub wishes: Wishes,
+    /// Which pods there should be, as an operator last said.
+    pub pods: Running,
     /// The API does not answer until then.
     pub api_away: Time,
     /// How long a start streams.
@@ -168,6 +173,7 @@ impl World {
             declared: config.members,
             operators: (0..operators).map(|_| Operator::default()).collect(),
             wishes: Wishes::default(),
+            pods: Running::Everybody,
             api_away: Time::ZERO,
             stream: Duration::from_secs(20),
             counter: 0,
@@ -262,6 +268,19 @@ impl World {
             && place < usize::from(self.declared)
         {
             objects.exists = true;
+        }
+    }
+
+    /// The set of this member's rack asks for its pod.
+    pub(super) fn is_wanted(&self, place: usize) -> bool {
+        let Some(objects) = self.objects.get(place) else {
+            return false;
+        };
+        match self.pods {
+            Running::Everybody => true,
+            Running::Seeds => is_seed(&self.spec(), &objects.member),
+            Running::Nobody => false,
+            Running::AsTheyAre => objects.pod.is_some(),
         }
     }
 

@@ -3,9 +3,11 @@
 use super::{CLUSTER, Objects, World};
 use crate::ring::model::Profile;
 use mainstay_core::ring::answers;
+use mainstay_core::ring::ids::Member;
 use mainstay_core::ring::observed::{self, Answer, MemberView, Observed};
+use mainstay_core::ring::sleeping::running;
 use mainstay_core::ring::{asks, decide, invariants};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 impl World {
     /// What this operator sees now.
@@ -16,6 +18,7 @@ impl World {
             spec: self.spec(),
             members: self.members(),
             answers: Vec::new(),
+            drained: self.drained(op),
             wishes: self.wishes,
         };
         if asks(self.ledger.as_ref().map(|(_, l)| l), &seen) {
@@ -24,6 +27,18 @@ impl World {
                 .collect();
         }
         seen
+    }
+
+    /// Who says that it is drained.
+    fn drained(&self, op: usize) -> BTreeSet<Member> {
+        let blind = self.operators.get(op).map(|o| &o.blind);
+        let all = self.objects.iter().enumerate();
+        all.filter(|(place, o)| {
+            let reached = blind.is_some_and(|b| !b.contains(place));
+            reached && o.pod.as_ref().is_some_and(|p| p.drained)
+        })
+        .map(|(_, o)| o.member.clone())
+        .collect()
     }
 
     fn members(&self) -> Vec<MemberView> {
@@ -70,6 +85,12 @@ impl World {
 
     /// An operator looks, decides, and is judged. It acts later.
     pub fn look(&mut self, op: usize) {
+        let ours = self
+            .ledger
+            .as_ref()
+            .map(|(_, l)| l)
+            .filter(|l| l.cluster == CLUSTER);
+        self.pods = running(ours, &self.wishes);
         let seen = self.observe(op);
         let ledger = self.ledger.as_ref().map(|(_, l)| l);
         let plan = decide(ledger, &seen, self.now);

@@ -1,6 +1,6 @@
-//! Memgraph clusters: put to sleep by `spec.hibernated` of their own object, never by scaling under their controller.
-//! ASYNC, SYNC and MAIN going down in order, the same MAIN coming up first, and failover and reset being off
-//! meanwhile is what the cluster's own protocol does (R24).
+//! Clusters of our own kinds: put to sleep by `spec.hibernated` of their own object, never by scaling under their
+//! controller. How they go down and come up is what their own protocols do: ASYNC, SYNC and MAIN in order, the same
+//! MAIN first, no failover and no reset meanwhile (R24); members of a ring drained, its seeds first, no replacement.
 
 use super::executor::{Ask, Executor, Place, permanent};
 use super::objects::{self, aimed, asleep, left_alone, patch, resource, version, woken};
@@ -15,9 +15,13 @@ use mainstay_core::hibernation::step::Aim;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The executor `memgraph`.
+/// The executors `memgraph` and `ring`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Memgraph;
+pub(super) struct Clusters {
+    executor: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+}
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -26,25 +30,63 @@ struct Parameters {
     names: Vec<String>,
 }
 
-fn parameters(target: &Target) -> Result<Parameters, Refusal> {
-    if target.parameters.is_null() {
-        return Ok(Parameters::default());
+impl Clusters {
+    /// The executor `memgraph`.
+    pub(super) const MEMGRAPH: Self = Self {
+        executor: "memgraph",
+        kind: "MemgraphCluster",
+        plural: "memgraphclusters",
+    };
+    /// The executor `ring`.
+    pub(super) const RING: Self = Self {
+        executor: "ring",
+        kind: "RingCluster",
+        plural: "ringclusters",
+    };
+
+    fn resource(self) -> ApiResource {
+        resource("mainstay.dev", "v1alpha1", self.kind, self.plural)
     }
-    let read = serde_json::from_value(target.parameters.clone());
-    read.map_err(|error| permanent(format!("parameters of memgraph: {error}")))
+
+    fn parameters(self, target: &Target) -> Result<Parameters, Refusal> {
+        if target.parameters.is_null() {
+            return Ok(Parameters::default());
+        }
+        let read = serde_json::from_value(target.parameters.clone());
+        read.map_err(|error| permanent(format!("parameters of {}: {error}", self.executor)))
+    }
+
+    fn claimed(self, place: &Place, name: &str) -> Option<Skip> {
+        let claims = |target: &Target| {
+            let ours = target.executor.as_str() == self.executor;
+            let named = |p: Parameters| p.names.is_empty() || p.names.iter().any(|n| n == name);
+            ours && self.parameters(target).is_ok_and(named)
+        };
+        let other = place.before.iter().find(|c| c.targets.iter().any(claims))?;
+        Some(Skip::ClaimedBy(other.plan.clone()))
+    }
+
+    async fn set(self, place: &Place, aim: &Aim, down: bool) -> Result<(), Refusal> {
+        let kind = self.resource();
+        let object = aimed(place, aim, &kind, aim.resource.as_str(), |_| String::new()).await?;
+        let marks = if down {
+            asleep(place, aim, None)
+        } else {
+            woken(place, aim)
+        };
+        let spec = json!({ "hibernated": down });
+        patch(place, &kind, &object, marks, Some(("spec", spec))).await?;
+        Ok(())
+    }
 }
 
-fn kind() -> ApiResource {
-    resource("mainstay.dev", "v1alpha1", "MemgraphCluster", "memgraphclusters")
-}
-
-impl Executor for Memgraph {
+impl Executor for Clusters {
     fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
-        observe(ask).boxed()
+        observe(*self, ask).boxed()
     }
 
     fn stop<'a>(&'a self, place: &'a Place, aim: &'a Aim) -> BoxFuture<'a, Result<(), Refusal>> {
-        set(place, aim, true).boxed()
+        self.set(place, aim, true).boxed()
     }
 
     fn start<'a>(
@@ -53,22 +95,23 @@ impl Executor for Memgraph {
         aim: &'a Aim,
         _state: &'a Value,
     ) -> BoxFuture<'a, Result<(), Refusal>> {
-        set(place, aim, false).boxed()
+        self.set(place, aim, false).boxed()
     }
 }
 
-async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
-    let Parameters { names } = parameters(ask.target)?;
+async fn observe(clusters: Clusters, ask: Ask<'_>) -> Result<Look, Refusal> {
+    let Parameters { names } = clusters.parameters(ask.target)?;
     let stranger = ask.target.parameters.is_null() && !ask.recorded.is_empty();
     let mut look = Look::new();
     let mut missing: Vec<&String> = names.iter().collect();
-    for object in objects::list(ask.place, &kind()).await? {
+    for object in objects::list(ask.place, &clusters.resource()).await? {
         let name = object.name_any();
         missing.retain(|n| **n != name);
         let id = ResourceId::parse(&name).map_err(|error| permanent(error.to_string()))?;
         let selected = !stranger && (names.is_empty() || names.contains(&name));
         if selected || ask.recorded.contains_key(&id) {
-            look.insert(id, seen(ask.place, &object, selected));
+            let claimed = clusters.claimed(ask.place, &name);
+            look.insert(id, seen(&object, selected, claimed));
         }
     }
     for (id, state) in ask.recorded {
@@ -80,7 +123,7 @@ async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
         .iter()
         .find(|name| !ask.recorded.keys().any(|id| id.as_str() == name.as_str()))
     {
-        Some(name) => Err(permanent(format!("there is no MemgraphCluster `{name}`"))),
+        Some(name) => Err(permanent(format!("there is no {} `{name}`", clusters.kind))),
         None => Ok(look),
     }
 }
@@ -100,7 +143,7 @@ fn hibernated(object: &DynamicObject) -> bool {
     object.data.pointer("/spec/hibernated") == Some(&Value::Bool(true))
 }
 
-fn seen(place: &Place, object: &DynamicObject, selected: bool) -> Resource {
+fn seen(object: &DynamicObject, selected: bool, claimed: Option<Skip>) -> Resource {
     let down = hibernated(object);
     let condition = |kind: &str| {
         let all = object
@@ -129,27 +172,6 @@ fn seen(place: &Place, object: &DynamicObject, selected: bool) -> Resource {
         state: json!({ "hibernated": down }),
         version: Some(version(object, "")),
         selected,
-        skip: left_alone(object).or_else(|| claimed(place, &object.name_any())),
+        skip: left_alone(object).or(claimed),
     }
-}
-
-fn claimed(place: &Place, name: &str) -> Option<Skip> {
-    let claims = |target: &Target| {
-        let ours = target.executor.as_str() == "memgraph";
-        ours && parameters(target).is_ok_and(|p| p.names.is_empty() || p.names.iter().any(|n| n == name))
-    };
-    let other = place.before.iter().find(|c| c.targets.iter().any(claims))?;
-    Some(Skip::ClaimedBy(other.plan.clone()))
-}
-
-async fn set(place: &Place, aim: &Aim, down: bool) -> Result<(), Refusal> {
-    let object = aimed(place, aim, &kind(), aim.resource.as_str(), |_| String::new()).await?;
-    let marks = if down {
-        asleep(place, aim, None)
-    } else {
-        woken(place, aim)
-    };
-    let spec = json!({ "hibernated": down });
-    patch(place, &kind(), &object, marks, Some(("spec", spec))).await?;
-    Ok(())
 }

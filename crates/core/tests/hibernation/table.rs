@@ -1,0 +1,44 @@
+//! The table of scenarios names tests that exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+fn functions(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            functions(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let names = text
+                .split("fn ")
+                .skip(1)
+                .filter_map(|rest| rest.split('(').next());
+            found.extend(names.map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn every_test_in_the_table_exists_and_every_scenario_has_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = fs::read_to_string(root.join("docs/hibernation-scenarios.md")).unwrap();
+    let mut known = BTreeSet::new();
+    functions(&root.join("crates"), &mut known);
+    let mut numbers = BTreeSet::new();
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let mut cells = row.split('|').map(str::trim).skip(1);
+        let number: u32 = cells.next().unwrap().parse().unwrap();
+        let tests = cells.next().unwrap();
+        assert!(tests.contains("`s") || tests.starts_with("none: "), "{row}");
+        for test in tests.split('`').skip(1).step_by(2) {
+            assert!(known.contains(test), "{number}: there is no test {test}");
+        }
+        numbers.insert(number);
+    }
+    let never_given = [21, 34, 46, 58, 80];
+    let wanted = (1..=66).chain(77..=87).filter(|n| !never_given.contains(n));
+    let missing: Vec<u32> = wanted.filter(|n| !numbers.contains(n)).collect();
+    assert_eq!(missing, [0_u32; 0]);
+}
