@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: what has a figure, measured in release.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
@@ -52,8 +52,7 @@ fn bolt(workspace: &Workspace) -> Result<()> {
     build.args(["build", "--locked", "--release", "--package", "bench-bolt"]);
     println!("$ {}", display(&build));
     stream(&mut build)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    let program = workspace.root().join(target).join("release/bench-bolt");
+    let program = workspace.target().join("release/bench-bolt");
     println!("instructions per message");
     for (case, what) in CASES {
         let few = instructions(workspace, &program, case, FEW)?;

@@ -52,21 +52,20 @@ pub(crate) fn stand_in(workspace: &Workspace) -> Result<()> {
 fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     // The list starts the stand-in as a process of its own, so both are needed.
     let mut build = workspace.cargo();
-    build.args(["build", "--locked", "--package", "sandbox", "--bins"]);
+    // As the tests are built, so that it is done once.
+    build.args([
+        "build",
+        "--locked",
+        "--workspace",
+        "--all-features",
+        "--profile",
+        "test",
+        "--bins",
+    ]);
     println!("$ {}", display(&build));
     stream(&mut build)?;
-    let mut list = workspace.cargo();
-    list.args([
-        "run",
-        "--locked",
-        "--quiet",
-        "--package",
-        "sandbox",
-        "--bin",
-        "memgraph-conformance",
-        "--",
-    ])
-    .args(options);
+    let mut list = workspace.command(workspace.target().join("debug/memgraph-conformance"));
+    list.args(options);
     println!("$ {}", display(&list));
     stream(&mut list)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
@@ -12,16 +13,16 @@ use crate::Verdict;
 use crate::tools;
 use crate::workspace::{Workspace, display};
 
-/// The crate that is broken on purpose, and the part of it that matters most.
+/// The crate that is broken on purpose, and the part of it that matters most: what decides, and what judges.
 const PACKAGE: &str = "mainstay-core";
-const FILES: &[&str] = &[
+const DECISIONS: &[&str] = &[
     "crates/core/src/memgraph/async_pods.rs",
     "crates/core/src/memgraph/bootstrap.rs",
+    "crates/core/src/memgraph/claim.rs",
     "crates/core/src/memgraph/decide.rs",
     "crates/core/src/memgraph/failover.rs",
     "crates/core/src/memgraph/gate.rs",
     "crates/core/src/memgraph/hibernation.rs",
-    "crates/core/src/memgraph/invariants/*.rs",
     "crates/core/src/memgraph/observed.rs",
     "crates/core/src/memgraph/overriding.rs",
     "crates/core/src/memgraph/pair.rs",
@@ -34,17 +35,36 @@ const FILES: &[&str] = &[
     "crates/core/src/memgraph/turn.rs",
     "crates/core/src/memgraph/view.rs",
 ];
+const JUDGES: &[&str] = &["crates/core/src/memgraph/invariants/*.rs"];
+
+/// Some of the tests against some of the mutants.
+struct Round {
+    files: &'static [&'static [&'static str]],
+    tests: &'static [&'static str],
+}
+
+/// What a round caught the next one leaves out. Each mutant is compiled with the tests that judge it, so the tables,
+/// which compile soonest and catch most, come first, and the plans drawn at random, which take ten seconds, last.
+const ROUNDS: &[Round] = &[
+    Round {
+        files: &[DECISIONS],
+        tests: &["--test", "decisions"],
+    },
+    Round {
+        files: &[DECISIONS, JUDGES],
+        tests: &["--lib", "--", "memgraph", "--skip", "decided::"],
+    },
+    Round {
+        files: &[DECISIONS, JUDGES],
+        tests: &["--lib", "--", "decided::"],
+    },
+];
 
 /// The packages whose tests judge a mutant.
 const TEST_PACKAGES: &[&str] = &["mainstay-core"];
 
-/// Which of their test targets. Each runs once per mutant, so only fast ones:
-/// with `sim` among the packages, name its fast target here (`"--test",
-/// "fast"`) and core's own by name too, because `--tests` means all of both.
-const TEST_TARGETS: &[&str] = &["--lib", "--tests", "--", "memgraph", "decisions"];
-
-/// The profile of those tests. `dev` builds sooner and runs slower.
-const PROFILE: &str = "test";
+/// The profile of those tests: quick to build.
+const PROFILE: &str = "mutants";
 
 /// Seconds a mutant's tests get at least. The tool takes five times the
 /// baseline; on a busy machine that is too little for tests of a second.
@@ -109,42 +129,58 @@ impl fmt::Display for Shard {
 pub(crate) fn mutants(workspace: &Workspace, args: &MutantsArgs) -> Result<Verdict> {
     let program = tools::MUTANTS.ensure(workspace)?;
     let folder = output_folder(workspace, args.shard);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut command = workspace.command(program);
-    command
-        .args(arguments(args))
-        .arg("--output")
-        .arg(&folder)
-        // The copies of the tree must not share one target folder.
-        .env_remove("CARGO_TARGET_DIR");
-    if args.list {
-        command.arg("--list");
-    } else {
-        command.arg("--").args(TEST_TARGETS);
+    let output = folder.join("mutants.out");
+    // What an earlier run caught says nothing about today's tests.
+    if output.exists() {
+        fs::remove_dir_all(&output).with_context(|| format!("cannot remove {}", output.display()))?;
     }
-    println!("$ {}", display(&command));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let start = |round: &Round| {
+        let mut command = workspace.command(&program);
+        command
+            .args(arguments(args, round))
+            .arg("--output")
+            .arg(&folder)
+            // The copies of the tree must not share one target folder.
+            .env_remove("CARGO_TARGET_DIR");
+        command
+    };
+    if args.list {
+        return list(start);
+    }
+    let mut tally = Tally::default();
+    for round in ROUNDS {
+        let mut command = start(round);
+        command.args(["--iterate", "--"]).args(round.tests);
+        run(&mut command)?;
+        tally.then(Tally::read(&output)?);
+    }
+    println!("\n{tally}");
+    println!("details: {}", output.display());
+    tally.verdict()
+}
+
+/// The last round has every file.
+fn list(start: impl Fn(&Round) -> Command) -> Result<Verdict> {
+    let round = ROUNDS.last().context("there are no rounds")?;
+    run(start(round).arg("--list"))?;
+    Ok(Verdict::Good)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    println!("$ {}", display(command));
     let status = command.status().context("cannot start cargo-mutants")?;
     // 2: some survived, 3: some timed out. Both are for us to judge. All other
     // failures (usage, a baseline that is already red) tell nothing about mutants.
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         bail!("cargo-mutants ended with {status}");
     }
-    if args.list {
-        return Ok(Verdict::Good);
-    }
-    let tally = Tally::read(&folder.join("mutants.out"))?;
-    println!("\n{tally}");
-    println!("details: {}", folder.join("mutants.out").display());
-    tally.verdict()
+    Ok(())
 }
 
 /// In the target folder: ignored by git, and not copied with the tree.
 fn output_folder(workspace: &Workspace, shard: Option<Shard>) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || workspace.root().join("target"),
-        |target| workspace.root().join(target),
-    );
-    let folder = target.join("mutants");
+    let folder = workspace.target().join("mutants");
     // Shards may run side by side.
     match shard {
         None => folder,
@@ -152,7 +188,7 @@ fn output_folder(workspace: &Workspace, shard: Option<Shard>) -> PathBuf {
     }
 }
 
-fn arguments(args: &MutantsArgs) -> Vec<String> {
+fn arguments(args: &MutantsArgs, round: &Round) -> Vec<String> {
     let MutantsArgs {
         file,
         shard,
@@ -173,7 +209,7 @@ fn arguments(args: &MutantsArgs) -> Vec<String> {
     option("--minimum-test-timeout", MINIMUM_TIMEOUT);
     option("--jobs", &jobs.to_string());
     if file.is_empty() {
-        for glob in FILES {
+        for glob in round.files.iter().copied().flatten() {
             option("--file", glob);
         }
     }
@@ -214,6 +250,19 @@ impl Tally {
             timeout: list("timeout.txt")?,
             unviable: list("unviable.txt")?,
         })
+    }
+
+    /// A further round, against those that no round before it caught.
+    fn then(&mut self, round: Self) {
+        let Self {
+            caught,
+            missed,
+            timeout,
+            unviable,
+        } = round;
+        self.caught.extend(caught);
+        self.unviable.extend(unviable);
+        (self.missed, self.timeout) = (missed, timeout);
     }
 
     /// Those that build. A timeout counts as viable and not as caught: on a
@@ -340,13 +389,13 @@ mod tests {
     #[test]
     fn a_glob_of_the_caller_replaces_the_usual_files() {
         let args = |file: &[&str], shard| {
-            arguments(&MutantsArgs {
+            let args = MutantsArgs {
                 file: file.iter().map(|f| (*f).to_owned()).collect(),
                 shard,
                 jobs: 2,
                 list: false,
-            })
-            .join(" ")
+            };
+            arguments(&args, ROUNDS.last().unwrap()).join(" ")
         };
         assert!(args(&[], None).contains("--file crates/core/src/memgraph/decide.rs"));
         let own = args(&["a/*.rs"], Some(Shard { k: 1, n: 3 }));
@@ -355,6 +404,19 @@ mod tests {
             "{own}"
         );
         assert!(own.contains("--shard 1/3") && own.contains("--jobs 2"), "{own}");
+    }
+
+    #[test]
+    fn a_later_round_only_adds_to_what_is_caught() {
+        let mut all = tally(80, 20, 0);
+        all.then(Tally {
+            caught: some(15),
+            missed: some(4),
+            timeout: some(1),
+            unviable: vec![],
+        });
+        assert_eq!((all.caught.len(), all.missed.len()), (95, 4));
+        assert_eq!((all.viable(), all.unviable.len()), (100, 3));
     }
 
     #[test]

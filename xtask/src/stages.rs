@@ -10,6 +10,8 @@ use crate::charts;
 use crate::checks;
 use crate::conformance;
 use crate::drills;
+use crate::lanes;
+use crate::said::Said;
 use crate::summary::{Outcome, Summary, seconds};
 use crate::tools;
 use crate::workspace::{Workspace, display, stream};
@@ -104,8 +106,8 @@ const STAGES: &[Stage] = &[
     },
     Stage {
         name: "test",
-        about: "unit, integration and documentation tests, with every feature",
-        run: Run::Cargo(&["test", "--locked", "--workspace", "--all-features"]),
+        about: "unit, integration and documentation tests, with every feature, several programs at once",
+        run: Run::Check(lanes::stage),
     },
     Stage {
         name: "conformance",
@@ -118,8 +120,8 @@ const STAGES: &[Stage] = &[
         run: Run::Cargo(&[
             "test",
             "--locked",
-            "--package",
-            "sandbox",
+            "--workspace",
+            "--all-features",
             "--test",
             "standin_drivers",
             "--",
@@ -175,6 +177,10 @@ const SIM_STAGES: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Stages that wait for processes and share nothing with the tests: one after the other, beside `test`. Not the drills:
+/// what they measure is for a machine that does nothing else.
+const BESIDE: &[&str] = &["conformance", "drivers"];
+
 /// Run the chosen stages in order, up to the first that fails.
 pub(crate) fn test(workspace: &Workspace, args: &TestArgs) -> Result<Verdict> {
     let stages = all();
@@ -185,7 +191,8 @@ pub(crate) fn test(workspace: &Workspace, args: &TestArgs) -> Result<Verdict> {
         return Ok(Verdict::Good);
     }
     let choice = Choice::new(&stages, &args.only, &args.skip)?;
-    let summary = run_all(&stages, &choice, |stage| perform(workspace, stage));
+    let apart = |stage: &Stage| perform_apart(workspace, stage);
+    let summary = run_all(&stages, &choice, |stage| perform(workspace, stage), apart);
     println!("\n{summary}");
     Ok(if summary.failed() {
         Verdict::Bad
@@ -203,11 +210,22 @@ fn all() -> Vec<Stage> {
     STAGES.iter().copied().chain(sim).collect()
 }
 
-fn run_all(stages: &[Stage], choice: &Choice, mut perform: impl FnMut(&Stage) -> Result<()>) -> Summary {
+fn run_all(
+    stages: &[Stage],
+    choice: &Choice,
+    mut perform: impl FnMut(&Stage) -> Result<()>,
+    apart: impl Fn(&Stage) -> Result<()> + Sync,
+) -> Summary {
+    let begun = Instant::now();
     let mut summary = Summary::default();
+    let mut beside = Vec::new();
     for stage in stages {
         if !choice.wants(stage.name) {
             summary.add(stage.name, Outcome::Skipped);
+            continue;
+        }
+        if let Some((_, outcome)) = beside.iter().find(|(name, _)| *name == stage.name) {
+            summary.add(stage.name, *outcome);
             continue;
         }
         if summary.failed() {
@@ -215,21 +233,80 @@ fn run_all(stages: &[Stage], choice: &Choice, mut perform: impl FnMut(&Stage) ->
             continue;
         }
         println!("\n== {}: {}", stage.name, stage.about);
-        let started = Instant::now();
-        let result = perform(stage);
-        let took = started.elapsed();
-        match result {
-            Ok(()) => {
-                println!("== {}: ok in {} s", stage.name, seconds(took));
-                summary.add(stage.name, Outcome::Ok(took));
+        let outcome = if stage.name == "test" {
+            let others = stages
+                .iter()
+                .filter(|s| BESIDE.contains(&s.name) && choice.wants(s.name));
+            let outcome;
+            (outcome, beside) = side_by_side(|| timed(stage, &mut perform), others, &apart);
+            outcome
+        } else {
+            timed(stage, &mut perform)
+        };
+        summary.add(stage.name, outcome);
+    }
+    summary.ended(begun.elapsed());
+    summary
+}
+
+/// The others up to the first that fails, while `one` runs.
+fn side_by_side<'a>(
+    one: impl FnOnce() -> Outcome,
+    others: impl Iterator<Item = &'a Stage> + Send,
+    apart: &(impl Fn(&Stage) -> Result<()> + Sync),
+) -> (Outcome, Vec<(&'static str, Outcome)>) {
+    std::thread::scope(|scope| {
+        let others = scope.spawn(move || {
+            let mut outcomes: Vec<(&'static str, Outcome)> = Vec::new();
+            for stage in others {
+                let failed = outcomes.iter().any(|(_, o)| matches!(o, Outcome::Failed(_)));
+                let outcome = if failed {
+                    Outcome::NotRun
+                } else {
+                    timed(stage, apart)
+                };
+                outcomes.push((stage.name, outcome));
             }
-            Err(error) => {
-                println!("== {}: FAILED after {} s: {error:#}", stage.name, seconds(took));
-                summary.add(stage.name, Outcome::Failed(took));
-            }
+            outcomes
+        });
+        let outcome = one();
+        // It panics with the thread: what was not judged must not pass.
+        let others = others
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (outcome, others)
+    })
+}
+
+fn timed(stage: &Stage, mut perform: impl FnMut(&Stage) -> Result<()>) -> Outcome {
+    let started = Instant::now();
+    let result = perform(stage);
+    let took = started.elapsed();
+    match result {
+        Ok(()) => {
+            println!("== {}: ok in {} s", stage.name, seconds(took));
+            Outcome::Ok(took)
+        }
+        Err(error) => {
+            println!("== {}: FAILED after {} s: {error:#}", stage.name, seconds(took));
+            Outcome::Failed(took)
         }
     }
-    summary
+}
+
+/// In a process of its own, whose words come when it ended.
+fn perform_apart(workspace: &Workspace, stage: &Stage) -> Result<()> {
+    let said = Said::new(workspace, stage.name)?;
+    // Not by its path: the build of the tests puts another file there.
+    let mut command = workspace.command("/proc/self/exe");
+    command
+        .args(["test", "--only", stage.name])
+        .env("CARGO_MANIFEST_DIR", workspace.root().join("xtask"))
+        .stdout(said.writer()?)
+        .stderr(said.writer()?);
+    let result = stream(&mut command);
+    println!("{}", said.read()?);
+    result
 }
 
 fn perform(workspace: &Workspace, stage: &Stage) -> Result<()> {
@@ -296,6 +373,7 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Mutex;
 
     use anyhow::anyhow;
 
@@ -310,16 +388,17 @@ mod tests {
     }
 
     fn ran(choice: &Choice, failing: &str) -> (Vec<&'static str>, Summary) {
-        let mut ran = Vec::new();
-        let summary = run_all(&all(), choice, |stage| {
-            ran.push(stage.name);
+        let ran = Mutex::new(Vec::new());
+        let perform = |stage: &Stage| {
+            ran.lock().unwrap().push(stage.name);
             if stage.name == failing {
                 Err(anyhow!("as told"))
             } else {
                 Ok(())
             }
-        });
-        (ran, summary)
+        };
+        let summary = run_all(&all(), choice, perform, perform);
+        (ran.into_inner().unwrap(), summary)
     }
 
     #[test]
@@ -342,6 +421,13 @@ mod tests {
         assert_eq!(ran, ["fmt", "hygiene"]);
         assert!(summary.failed());
         assert!(summary.to_string().contains("not run"));
+    }
+
+    #[test]
+    fn what_fails_beside_the_tests_fails_the_run() {
+        let (ran, summary) = ran(&choose(&[], &[]).unwrap(), "conformance");
+        assert!(summary.failed());
+        assert!(ran.contains(&"test") && !ran.contains(&"drills") && !ran.contains(&"explore"));
     }
 
     #[test]

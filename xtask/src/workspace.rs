@@ -31,6 +31,12 @@ impl Workspace {
         &self.root
     }
 
+    /// Where cargo builds.
+    pub(crate) fn target(&self) -> PathBuf {
+        let chosen = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        self.root.join(chosen)
+    }
+
     /// The cargo that started this task.
     pub(crate) fn cargo(&self) -> Command {
         self.command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

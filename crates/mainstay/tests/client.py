@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A client of a drill that writes as applications do, with a driver of theirs.
 
-    client.py neo4j|pymgclient HOST PORT RUN
+    client.py neo4j|managed|routed|pymgclient|mgtransaction HOST PORT RUN
 
 Reads one number per line, creates a vertex with it, and prints what its driver said: `acknowledged`, `failed` (nothing
 can have been written) or `unknown`. It never tries a number twice: what the driver says of it is what counts.
+`managed` and `routed` let the driver retry, as applications do, with bolt:// and with neo4j://.
 """
 
 import sys
@@ -17,6 +18,7 @@ NEVER = (
     "not main anymore",
     "forbidden on the replica",
     "asked to abort",
+    "Nothing of this was committed",
 )
 
 
@@ -40,7 +42,29 @@ def neo4j_writer():
     return write
 
 
-def pymgclient_writer():
+def managed_writer(scheme):
+    import neo4j
+
+    # As applications use it: the driver tries again what it holds for safe.
+    driver = neo4j.GraphDatabase.driver(
+        f"{scheme}://{HOST}:{PORT}",
+        auth=None,
+        connection_timeout=15,
+        connection_acquisition_timeout=15,
+        max_transaction_retry_time=15,
+        telemetry_disabled=True,
+    )
+
+    def write(number):
+        with driver.session() as session:
+            session.execute_write(
+                lambda tx: tx.run(QUERY, run=int(RUN), id=number).consume()
+            )
+
+    return write
+
+
+def pymgclient_writer(autocommit=True):
     import mgclient
 
     connection = None
@@ -52,11 +76,13 @@ def pymgclient_writer():
                 connection = mgclient.connect(host=HOST, port=int(PORT))
             except mgclient.Error as error:
                 raise NotSent from error
-            connection.autocommit = True
+            connection.autocommit = autocommit
         try:
             cursor = connection.cursor()
             cursor.execute(QUERY, {"run": int(RUN), "id": number})
             cursor.fetchall()
+            if not autocommit:
+                connection.commit()
         except mgclient.Error:
             connection = None
             raise
@@ -79,7 +105,13 @@ def outcome(write, number):
 
 
 def main():
-    write = {"neo4j": neo4j_writer, "pymgclient": pymgclient_writer}[KIND]()
+    write = {
+        "neo4j": neo4j_writer,
+        "managed": lambda: managed_writer("bolt"),
+        "routed": lambda: managed_writer("neo4j"),
+        "pymgclient": pymgclient_writer,
+        "mgtransaction": lambda: pymgclient_writer(autocommit=False),
+    }[KIND]()
     for line in sys.stdin:
         print(outcome(write, int(line)), flush=True)
 

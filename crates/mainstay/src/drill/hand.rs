@@ -2,7 +2,7 @@
 
 use super::ledger::{Answer, Number};
 use super::writer::{PATIENCE, Target, connect};
-use bolt::message::Run;
+use bolt::message::{Failure, Run};
 use sandbox::standin::memgraph::client::{Client, Outcome};
 use std::io;
 use std::process::Stdio;
@@ -133,18 +133,24 @@ async fn over_bolt(connection: &mut Option<Client>, target: &Target, number: Num
         .with("id", number);
     match client.run_without_reset(&run).await {
         Ok(Outcome::Done(_)) => Answer::Acknowledged,
-        Ok(Outcome::Refused { failure, on }) => judge(on, &failure.message),
+        Ok(Outcome::Refused { failure, on }) => judge(on, &failure),
         Err(_) => Answer::Unknown,
     }
 }
 
-/// A refused RUN never began. A refused PULL is a refused commit, and the text says what became of it.
-fn judge(on: &str, text: &str) -> Answer {
+/// A refused RUN never began, unless a gateway says in its place that it does not know. A refused PULL is a refused
+/// commit, and the text says what became of it.
+fn judge(on: &str, failure: &Failure<'_>) -> Answer {
+    let (code, text) = (&failure.code, &failure.message);
+    if code.ends_with(".OutcomeUnknown") {
+        return Answer::Unknown;
+    }
     let never = [
         "aborted on all instances",
         "not main anymore",
         "forbidden on the replica",
         "asked to abort",
+        "Nothing of this was committed",
     ];
     if on == "RUN" || never.iter().any(|sentence| text.contains(sentence)) {
         Answer::Failed
@@ -161,20 +167,27 @@ mod tests {
 
     #[test]
     fn only_a_failure_that_says_so_means_that_nothing_was_committed() {
+        let judge = |on, text: &str| judge(on, &Failure::client(text.to_owned()));
         assert_eq!(judge("RUN", "whatever"), Answer::Failed);
-        assert_eq!(
-            judge("PULL", "Transaction was aborted on all instances."),
-            Answer::Failed
-        );
-        assert_eq!(
-            judge("PULL", "Cannot commit because instance is not main anymore."),
-            Answer::Failed
-        );
+        for never in [
+            "Transaction was aborted on all instances.",
+            "Cannot commit because instance is not main anymore.",
+            "The MAIN was changed. Nothing of this was committed: try again.",
+        ] {
+            assert_eq!(judge("PULL", never), Answer::Failed, "{never}");
+        }
         assert_eq!(
             judge("PULL", "Transaction is still committed on the main instance"),
             Answer::Unknown
         );
         assert_eq!(judge("PULL", "Replication Exception"), Answer::Unknown);
+    }
+
+    #[test]
+    fn a_gateway_that_does_not_know_is_believed_wherever_it_says_so() {
+        let unknown = Failure::new("Memgraph.ClientError.Transaction.OutcomeUnknown", "");
+        assert_eq!(judge("RUN", &unknown), Answer::Unknown);
+        assert_eq!(judge("PULL", &unknown), Answer::Unknown);
     }
 
     #[tokio::test]

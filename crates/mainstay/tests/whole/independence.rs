@@ -8,13 +8,17 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 const EVERY: Duration = Duration::from_millis(20);
+const SESSIONS: i64 = 200;
+/// How often each of them writes.
+const SELDOM: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_both_operators_killed_clients_keep_reading_and_writing() -> Result<()> {
+async fn with_both_operators_killed_two_hundred_sessions_notice_nothing() -> Result<()> {
     let whole = Whole::start().await?;
     let before = whole.document().await?.record;
-    let load = Load::start(whole.bolt, 4, EVERY);
-    sleep(Duration::from_secs(1)).await;
+    let load = Load::start(whole.bolt, SESSIONS, SELDOM);
+    // Until each has a session and has written.
+    sleep(SELDOM * 2).await;
     let began = Instant::now();
     for operator in whole.named("mainstay-operator").await? {
         whole.control(json!({ "do": "kill", "pod": operator })).await?;
@@ -28,6 +32,8 @@ async fn with_both_operators_killed_clients_keep_reading_and_writing() -> Result
     let ledger = load.end().await?;
     eprintln!("without operators, {}", ledger.told(began.elapsed()));
     ensure!(ledger.failed == 0, "{} writes failed", ledger.failed);
+    let each = 3 * usize::try_from(SESSIONS)?;
+    ensure!(ledger.acknowledged.len() >= each, "sessions stood still");
     ledger.is_kept(&whole, 0).await?;
     ensure!(whole.document().await?.record == before, "the record was changed");
     whole.operators(2).await?;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval_at, timeout};
 
 /// What clients saw of their numbered writes.
 #[derive(Default)]
@@ -37,7 +37,11 @@ impl Load {
         let mut at_work = JoinSet::new();
         for client in 0..clients {
             let numbers = (first + client..).step_by(usize::try_from(clients).unwrap_or(1));
-            at_work.spawn(write(address, numbers, every, stopped.clone()));
+            // Not all in the same moment.
+            let share = f64::from(u32::try_from(client).unwrap_or(0))
+                / f64::from(u32::try_from(clients).unwrap_or(1));
+            let clock = interval_at(tokio::time::Instant::now() + every.mul_f64(share), every);
+            at_work.spawn(write(address, numbers, clock, stopped.clone()));
         }
         Self {
             stop,
@@ -92,13 +96,13 @@ impl Ledger {
 async fn write(
     address: SocketAddr,
     numbers: impl Iterator<Item = i64>,
-    every: Duration,
+    mut clock: Interval,
     stop: watch::Receiver<bool>,
 ) -> Ledger {
     let mut ledger = Ledger::default();
     let mut connection = None;
+    clock.tick().await;
     let mut last = Instant::now();
-    let mut clock = interval(every);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in numbers {
         if *stop.borrow() {
