@@ -123,7 +123,7 @@ pub(crate) const STAND_IN: &[&str] = &["standin", "memgraph", "--replication-add
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut command = workspace.cargo();
     command
-        .args(["build", "--locked", "--release", "--package", "mainstay"])
+        .args(["build", "--locked", "--profile", "dist", "--package", "mainstay"])
         .args(["--target", TARGET, "--message-format", "json-render-diagnostics"])
         .env(
             "CARGO_ENCODED_RUSTFLAGS",
