@@ -5,6 +5,7 @@ mod drill;
 mod gateway;
 mod hibernate;
 mod kubernetes;
+mod office;
 mod operator;
 mod pod;
 mod restore;
@@ -37,6 +38,14 @@ enum Command {
     Status(Box<ask::StatusArguments>),
     /// What the operator saw, decided and did in its last turn, by which rule, with the age of the evidence.
     Why(Box<ask::WhyArguments>),
+    /// Move MAIN to this pod, if it is protected and level, and wait for it.
+    ///
+    /// No write is lost. Transactions that run are waited for, within `spec.failover.drain`.
+    Switchover(Box<office::SwitchoverArguments>),
+    /// Make this pod MAIN although nobody is entitled to be: what only others have is lost.
+    ///
+    /// For the case that `mainstay why` says that a human must choose. It waits until the old MAIN is fenced.
+    Override(Box<office::OverrideArguments>),
     /// Ask for the reset of an ASYNC replica that nobody calls diverged; its data is set aside.
     ///
     /// A diverged one is reset by itself. MAIN and its partner are never reset this way.
@@ -100,6 +109,8 @@ fn main() -> ExitCode {
         Command::Sandbox(arguments) => sandbox::command(*arguments),
         Command::Status(arguments) => ask::status(*arguments),
         Command::Why(arguments) => ask::why(*arguments),
+        Command::Switchover(arguments) => office::switchover(*arguments),
+        Command::Override(arguments) => office::overrule(*arguments),
         Command::Reset(arguments) => wish::reset(*arguments),
         Command::Approve(arguments) => wish::approve(*arguments),
         Command::Hibernate(command) => hibernate::command(command),
@@ -160,5 +171,54 @@ fn run_on(runtime: &mut Builder, name: &str, work: impl Future<Output = anyhow::
             eprintln!("mainstay {name}: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// Files with sentences that tell people what to type.
+    fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                texts(&path, found);
+            } else if name.ends_with(".md") || name == "reason.rs" || name == "document.rs" {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_that_a_sentence_names_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut files = vec![root.join("README.md"), root.join("CHANGELOG.md")];
+        texts(&root.join("docs"), &mut files);
+        texts(&root.join("crates/core/src"), &mut files);
+        let mut named = 0;
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            for (_, rest) in text.match_indices("`mainstay ").map(|(at, m)| text.split_at(at + m.len())) {
+                let line = rest.split(['`', '\n']).next().unwrap_or_default();
+                let mut command = Arguments::command();
+                for word in line.split_whitespace() {
+                    if !command.has_subcommands() || word.starts_with('-') {
+                        break;
+                    }
+                    // `reset|approve` names several.
+                    let next = word.split('|').map(|word| command.find_subcommand(word).cloned());
+                    let next: Option<Vec<_>> = next.collect();
+                    let next = next.unwrap_or_else(|| panic!("{}: `mainstay {line}`", file.display()));
+                    named += 1;
+                    command = next.into_iter().next().unwrap();
+                }
+            }
+        }
+        assert!(named > 30, "only {named} were found");
     }
 }

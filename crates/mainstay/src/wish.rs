@@ -17,7 +17,7 @@ use mainstay_core::memgraph::ids::{Ordinal, ProcessId};
 use mainstay_core::memgraph::objects::{CONTAINER, ClusterName};
 use operator::pod::Sum;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// How the answer is written.
@@ -29,7 +29,7 @@ enum Output {
 
 /// Where, and how it is told.
 #[derive(Args)]
-struct Where {
+pub(crate) struct Where {
     /// A kubeconfig; without it a sandbox that runs, or what kubectl would use.
     #[arg(long, env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
@@ -43,12 +43,28 @@ struct Where {
 
 /// The same, and whether it is only looked at.
 #[derive(Args)]
-struct Way {
+pub(crate) struct Way {
     #[command(flatten)]
     place: Where,
     /// Only say what would be asked for.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
+}
+
+impl Way {
+    pub(crate) fn kubeconfig(&self) -> Option<&Path> {
+        self.place.kubeconfig.as_deref()
+    }
+
+    pub(crate) const fn place(&self) -> &Where {
+        &self.place
+    }
+
+    /// Prints the answer.
+    pub(crate) fn say(&self, told: &Value) -> Result<()> {
+        print!("{}", answer(told, self.place.output)?);
+        Ok(())
+    }
 }
 
 /// Which pod.
@@ -128,13 +144,17 @@ pub(crate) fn quarantine(command: Quarantine) -> ExitCode {
 }
 
 /// A pod and the cluster that it belongs to.
-struct Found {
-    cluster: MemgraphCluster,
-    ordinal: Ordinal,
+pub(crate) struct Found {
+    pub(crate) cluster: MemgraphCluster,
+    pub(crate) ordinal: Ordinal,
     pod: Pod,
 }
 
 impl Found {
+    pub(crate) fn pod_name(&self) -> String {
+        self.pod.name_any()
+    }
+
     /// The container that runs now: a wish about it ends with it, and never hits the next one.
     fn process(&self) -> Result<ProcessId> {
         let statuses = self
@@ -176,7 +196,7 @@ async fn clusters(client: &Client, namespace: Option<&str>) -> Result<Vec<Memgra
     Ok(listed.context("clusters cannot be listed")?.items)
 }
 
-async fn find(client: &Client, place: &Where, name: &str) -> Result<Found> {
+pub(crate) async fn find(client: &Client, place: &Where, name: &str) -> Result<Found> {
     let mut found = Vec::new();
     for cluster in clusters(client, place.namespace.as_deref()).await? {
         let named: Option<ClusterName> = cluster.name_any().parse().ok();
@@ -206,7 +226,7 @@ async fn find(client: &Client, place: &Where, name: &str) -> Result<Found> {
 
 async fn process_wish(arguments: PodArguments, annotation: &'static str, what: &str) -> Result<()> {
     let PodArguments { pod, way } = arguments;
-    let client = client_for_people(way.place.kubeconfig.as_deref()).await?;
+    let client = client_for_people(way.kubeconfig()).await?;
     let found = find(&client, &way.place, &pod).await?;
     if let Some(refusal) = found.refusal() {
         bail!(refusal);
@@ -217,7 +237,7 @@ async fn process_wish(arguments: PodArguments, annotation: &'static str, what: &
 
 async fn restore(arguments: RestoreArguments) -> Result<()> {
     let RestoreArguments { pod, id, to, way } = arguments;
-    let client = client_for_people(way.place.kubeconfig.as_deref()).await?;
+    let client = client_for_people(way.kubeconfig()).await?;
     let found = find(&client, &way.place, &pod).await?;
     let bytes = restore::known(found.quarantines(), &pod, id)?;
     let to = to.unwrap_or_else(|| PathBuf::from(format!("{pod}-{id}")));
@@ -245,7 +265,7 @@ async fn restore(arguments: RestoreArguments) -> Result<()> {
 
 async fn purge(arguments: PurgeArguments) -> Result<()> {
     let PurgeArguments { pod, id, way } = arguments;
-    let client = client_for_people(way.place.kubeconfig.as_deref()).await?;
+    let client = client_for_people(way.kubeconfig()).await?;
     let found = find(&client, &way.place, &pod).await?;
     restore::known(found.quarantines(), &pod, id)?;
     let value = format!("{} {id}", found.ordinal.0);
@@ -269,8 +289,7 @@ async fn ask(client: &Client, way: &Way, found: &Found, what: &str, wish: (&str,
         "asked": what, "pod": found.pod.name_any(), "cluster": cluster, "namespace": namespace,
         "annotation": annotation, "value": value, "dryRun": way.dry_run,
     });
-    print!("{}", answer(&told, way.place.output)?);
-    Ok(())
+    way.say(&told)
 }
 
 fn answer(told: &Value, output: Option<Output>) -> Result<String> {

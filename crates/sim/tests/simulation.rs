@@ -48,6 +48,15 @@ fn seeds_that_did_not_heal_once_do() {
             185_089,
             "a human was waited for, and every other look said something else (R26)",
         ),
+        (
+            305_229,
+            "a replica under a retired name was behind, and writes were closed (R33)",
+        ),
+        (620_309, "the same"),
+        (
+            503_207,
+            "a turn that woke the cluster wrote its term after another had put the pods to sleep",
+        ),
     ] {
         let report = run(seed, false);
         assert_eq!(report.violation, None, "{what}: sim replay --seed {seed}");

@@ -84,7 +84,7 @@ whys! {
     PromoteProtected { pod: Ordinal } => "{pod} is protected and takes the office",
     PromoteReturned { pod: Ordinal } => "{pod} is the recorded MAIN, back with the same volume, database and mark",
     NobodyEntitled { awaited: Ordinal } => "nobody is entitled to be MAIN: waiting for {awaited} to return with its volume; `mainstay override` names another and accepts the loss",
-    MainVolumeLost { main: Ordinal, other: Ordinal } => "{main} lost its volume and {other} is not protected: a human must choose; {other} is the best copy, at most one transaction may be missing",
+    MainVolumeLost { main: Ordinal, other: Ordinal } => "{main} lost its volume and {other} is not protected: a human must choose; {other} is the best copy, at most one transaction may be missing, and `mainstay override` makes it MAIN",
     // Terms
     TakeOver { pod: Ordinal } => "the term of {pod} was begun by another turn; it is taken over, and its process is loose from now on",
     CandidateSilent { pod: Ordinal } => "waiting for {pod}, the candidate of this term, to answer",
@@ -93,7 +93,7 @@ whys! {
     CandidateReturned { pod: Ordinal } => "{pod} is back on the volume that has the claim to the office",
     CandidateRestarts { pod: Ordinal } => "waiting for {pod} to return on the volume that has the claim to the office",
     CandidateGone { pod: Ordinal } => "the process of {pod}, the candidate of this term, is gone",
-    SuspiciousData { pod: Ordinal } => "the mark in the data of {pod} is not the one the record expects: it is not made MAIN, a human must look",
+    SuspiciousData { pod: Ordinal } => "the mark in the data of {pod} is not the one the record expects: it is not made MAIN, a human must look; `mainstay override` makes it MAIN all the same",
     DataUnread { pod: Ordinal } => "the mark of {pod} could not be read",
     // Pair
     StrayMain { pod: Ordinal } => "{pod} is a second MAIN and is demoted",
@@ -136,7 +136,7 @@ whys! {
     OtherReset { pod: Ordinal } => "{pod} is not reset yet: another reset is under way",
     MayHoldLostWrite { pod: Ordinal } => "{pod} is diverged in a young term: it may hold a write that nobody else has; not reset yet",
     NeedsApproval { pod: Ordinal } => "SYNC replica {pod} diverged - MANUAL INTERVENTION REQUIRED: `mainstay approve` resets it",
-    ReplicaAhead { pod: Ordinal } => "{pod} has more than MAIN: MAIN lost its tail, writes are closed",
+    ReplicaAhead { pod: Ordinal } => "{pod} has more than MAIN: MAIN lost its tail, writes are closed; `mainstay override` makes {pod} MAIN",
     MarkLost { main: Ordinal } => "the mark is gone from the data of {main} (somebody deleted it) and is written again",
     ClosedByPolicy => "writes are open, nobody protects them, and writesWithoutSync does not allow it",
     // Wishes
@@ -156,7 +156,7 @@ whys! {
     NotReady { pod: Ordinal } => "waiting for {pod} to be ready and to answer every question",
     InitialState => "INITIAL_STATE: both authority pods are empty; pod-0 becomes MAIN",
     OperationalState { main: Ordinal } => "OPERATIONAL_STATE: {main} is MAIN and holds everything; it is adopted",
-    UnknownState => "UNKNOWN_STATE: who holds the truth cannot be known; no command is sent, a human must choose (`mainstay topology rebuild`)",
+    UnknownState => "UNKNOWN_STATE: who holds the truth cannot be known; no command is sent, a human must choose (docs/runbooks/unknown-state.md)",
     ProveSuperset { main: Ordinal, pod: Ordinal } => "{pod} is registered at {main} to see whether {main} holds everything it holds",
     RecordRebuilt { main: Ordinal } => "the record was lost; {main} is the one MAIN with the highest term in its data",
     // ASYNC
