@@ -203,11 +203,14 @@ mod tests {
         let mut named = 0;
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
-            for (_, rest) in text.match_indices("`mainstay ").map(|(at, m)| text.split_at(at + m.len())) {
+            for (_, rest) in text
+                .match_indices("`mainstay ")
+                .map(|(at, m)| text.split_at(at + m.len()))
+            {
                 let line = rest.split(['`', '\n']).next().unwrap_or_default();
                 let mut command = Arguments::command();
                 for word in line.split_whitespace() {
-                    if !command.has_subcommands() || word.starts_with('-') {
+                    if !command.has_subcommands() || word.starts_with(['-', '…']) {
                         break;
                     }
                     // `reset|approve` names several.

@@ -102,7 +102,12 @@ fn clusters(client: &Client, found: &Found) -> Api<MemgraphCluster> {
     Api::namespaced(client.clone(), &found.cluster.namespace().unwrap_or_default())
 }
 
-async fn annotate(api: &Api<MemgraphCluster>, name: &str, annotation: &str, value: Option<&str>) -> Result<()> {
+async fn annotate(
+    api: &Api<MemgraphCluster>,
+    name: &str,
+    annotation: &str,
+    value: Option<&str>,
+) -> Result<()> {
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { annotation: value } } }));
     api.patch(name, &PatchParams::default(), &patch)
         .await
