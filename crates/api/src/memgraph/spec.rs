@@ -61,8 +61,8 @@ pub struct MemgraphClusterSpec {
     #[schemars(length(max = 128), inner(length(max = 1024)))]
     #[x_kube(
         validation = Rule::new("self.all(f, f.startsWith('--'))").message("every entry of spec.flags begins with `--`, as in --log-level=WARNING"),
-        validation = Rule::new("!self.exists(f, f.matches('^--(data.directory|init.file|bolt.port|bolt.address|storage.wal.enabled|storage.wal.file.flush.every.n.tx|storage.snapshot.on.exit|storage.snapshot.interval.*|replication.restore.state.on.startup|data.recovery.on.startup|storage.recover.on.startup|storage.mode|coordinator.*|management.port)(=|$)'))").message("spec.flags sets a flag that the protocol depends on; remove it (durability is spec.durability)"),
-        validation = Rule::new("self.size() <= 64").message("spec.flags has more than 64 entries; use a flag file in your image"),
+        validation = Rule::new("!self.exists(f, f.matches('^--(no)?(data.directory|init.file|bolt.port|bolt.address|storage.wal.enabled|storage.wal.file.flush.every.n.tx|storage.snapshot.on.exit|storage.snapshot.interval.*|replication.restore.state.on.startup|data.recovery.on.startup|storage.recover.on.startup|storage.mode|coordinator.*|management.port|flag.?file|(try)?fromenv)(=|$)'))").message("spec.flags sets a flag that the protocol depends on; remove it (durability is spec.durability)"),
+        validation = Rule::new("self.size() <= 64").message("spec.flags has more than 64 entries; put the others into the configuration file of your image"),
     )]
     pub flags: Vec<String>,
     /// The data volume of each pod.
@@ -213,11 +213,11 @@ pub struct Failover {
     pub silent_probes: u32,
     /// How long a SYNC replica may be away before `writesWithoutSync: Always` goes on without it.
     #[serde(default = "five_seconds")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('1h')").message("spec.failover.syncGrace is a duration of 1s to 1h, such as 5s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('1h')").message("spec.failover.syncGrace is a duration of 1s to 1h, such as 5s"))]
     pub sync_grace: String,
     /// How long running transactions may take to end in a planned move.
     #[serde(default = "ten_seconds")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('10m')").message("spec.failover.drain is a duration of 1s to 10m, such as 10s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('45s')").message("spec.failover.drain is a duration of 1s to 45s, such as 10s: a turn of the operator takes a minute at most"))]
     pub drain: String,
 }
 
@@ -259,7 +259,7 @@ pub struct HardReset {
     pub per_hour: u32,
     /// How long after a new term no ASYNC replica is reset: it may hold a write that the failover lost.
     #[serde(default = "two_minutes")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('0s') && duration(self) <= duration('24h')").message("spec.hardReset.quiet is a duration of 0s to 24h, such as 2m"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')").message("spec.hardReset.quiet is a duration of 0s to 24h, such as 2m"))]
     pub quiet: String,
 }
 
@@ -287,6 +287,6 @@ impl Default for HardReset {
 pub struct Pause {
     /// Until when, as RFC 3339. A pause without an end is a cluster that nobody looks after.
     #[schemars(length(max = 64))]
-    #[x_kube(validation = Rule::new("self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')").message("spec.paused.until is a time such as 2026-11-16T04:00:00Z"))]
+    #[x_kube(validation = Rule::new("self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$') && timestamp(self) >= timestamp('1970-01-01T00:00:00Z')").message("spec.paused.until is a time such as 2026-11-16T04:00:00Z"))]
     pub until: String,
 }

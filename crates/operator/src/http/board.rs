@@ -7,7 +7,7 @@ use crate::clock::rfc3339;
 use crate::engine::keeper::Audience;
 use crate::engine::turns::Key;
 use crate::memgraph::report::resets::{self, Counted};
-use crate::memgraph::report::{Told, phases};
+use crate::memgraph::report::{Told, is_protected, phases};
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::{Contact, Role};
 use serde_json::{Value, json};
@@ -214,8 +214,7 @@ fn pods(shown: &Shown, which: impl Fn(&Contact) -> bool) -> usize {
 }
 
 fn protected(shown: &Shown) -> bool {
-    let document = shown.told.as_ref().and_then(|told| told.document.as_ref());
-    document.is_some_and(|document| document.record.sync.is_some())
+    shown.told.as_ref().is_some_and(is_protected)
 }
 
 fn cluster(key: &Key, shown: &Shown) -> Value {

@@ -57,6 +57,8 @@ pub struct Settings {
     pub call: Duration,
     /// A command to a database.
     pub command: Duration,
+    /// All statements for a new MAIN together: less than a turn, which has to write the record after them.
+    pub statements: Duration,
     /// How long a new process must have been seen with its container before the two are believed to belong
     /// together: longer than a kubelet takes to report the end of a container.
     pub settle: Duration,
@@ -93,6 +95,7 @@ impl Default for Settings {
             silent_probe: Duration::from_millis(200),
             call: Duration::from_secs(3),
             command: Duration::from_secs(4),
+            statements: Duration::from_secs(40),
             settle: Duration::from_secs(2),
             fence: Duration::from_secs(3),
             gateways: Duration::from_secs(3),

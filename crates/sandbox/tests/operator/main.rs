@@ -5,6 +5,7 @@ mod false_divergence;
 mod faults;
 mod kills;
 mod manifests;
+mod mistakes;
 mod rights;
 mod through_gateway;
 #[path = "../shared/trap.rs"]

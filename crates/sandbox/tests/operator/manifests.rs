@@ -70,9 +70,19 @@ fn bad_policies() -> Vec<(Value, &'static str)> {
         (json!({ "failover": { "syncGrace": "500ms" } }), "1s to 1h"),
         (json!({ "failover": { "syncGrace": "soon" } }), "syncGrace"),
         (json!({ "failover": { "syncGrace": 5 } }), "syncGrace"),
-        (json!({ "failover": { "drain": "0s" } }), "1s to 10m"),
-        (json!({ "failover": { "drain": "11m" } }), "1s to 10m"),
+        (json!({ "failover": { "drain": "0s" } }), "1s to 45s"),
+        (json!({ "failover": { "drain": "46s" } }), "1s to 45s"),
         (json!({ "failover": { "drain": "" } }), "drain"),
+        // What `duration()` takes and whole numbers do not.
+        (json!({ "failover": { "drain": "1.5s" } }), "such as 10s"),
+        (json!({ "failover": { "syncGrace": "1.5s" } }), "such as 5s"),
+        (json!({ "hardReset": { "quiet": "0.5h" } }), "such as 2m"),
+        (json!({ "hardReset": { "quiet": "+2m" } }), "such as 2m"),
+        (json!({ "gateway": { "hold": "1.5s" } }), "such as 10s"),
+        (json!({ "gateway": { "drain": "1.5s" } }), "such as 20s"),
+        (json!({ "gateway": { "idle": "1.5m" } }), "such as 30m"),
+        (json!({ "gateway": { "connectTimeout": "1s500us" } }), "such as 1s"),
+        (json!({ "gateway": { "loginTimeout": "1.5s" } }), "such as 10s"),
         (json!({ "durability": "Maybe" }), "durability"),
         (
             json!({ "durability": "Relaxed", "failover": { "writesWithoutSync": "Never" } }),
@@ -142,6 +152,14 @@ fn bad_wishes() -> Vec<(Value, &'static str)> {
             "such as 2026-11-16T04:00:00Z",
         ),
         (
+            json!({ "paused": { "until": "2026-13-40T00:00:00Z" } }),
+            "such as 2026-11-16T04:00:00Z",
+        ),
+        (
+            json!({ "paused": { "until": "1969-01-01T00:00:00Z" } }),
+            "such as 2026-11-16T04:00:00Z",
+        ),
+        (
             json!({ "hibernated": true, "paused": { "until": "2026-11-16T04:00:00Z" } }),
             "remove spec.paused",
         ),
@@ -171,6 +189,14 @@ fn bad_flags() -> Vec<(Value, &'static str)> {
         "--storage-mode=ON_DISK_TRANSACTIONAL",
         "--coordinator-id=1",
         "--management-port=1",
+        "--nostorage-wal-enabled",
+        "--nodata-recovery-on-startup",
+        "--noreplication_restore_state_on_startup",
+        "--flag-file=/x",
+        "--flag_file=/x",
+        "--flagfile=/x",
+        "--fromenv=storage_wal_enabled",
+        "--tryfromenv=storage_wal_enabled",
     ] {
         all.push((flag(ours), "remove it"));
     }

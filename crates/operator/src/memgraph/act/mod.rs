@@ -6,6 +6,7 @@ mod databases;
 mod gateways;
 pub(crate) mod marker;
 mod objects;
+mod statements;
 mod waits;
 
 use super::cluster::Cluster;
@@ -100,7 +101,8 @@ impl Actor<'_> {
             match turn.on(outcome) {
                 Progress::Finished => break,
                 Progress::Ended => {
-                    acted.ended = Some(format!("{step}: {outcome:?}"));
+                    // A step that can say more has said it.
+                    acted.ended.get_or_insert_with(|| format!("{step}: {outcome:?}"));
                     break;
                 }
                 // The same step again: it was refused and is asked until a deadline.
@@ -149,10 +151,11 @@ impl Actor<'_> {
             | Step::EndProcess { .. } => settings.call,
             Step::PushRecord(_) => settings.poll * 10,
             Step::AwaitFence { .. } | Step::AwaitGateways(..) => settings.probe + settings.call,
+            // Each asks the lease for itself.
+            Step::RunOnPromotion(_) => settings.probe,
             Step::Demote(_)
             | Step::Promote(_)
             | Step::AdvanceMark { .. }
-            | Step::RunOnPromotion(_)
             | Step::Register { .. }
             | Step::Drop { .. }
             | Step::WriteProof { .. }
@@ -170,7 +173,7 @@ impl Actor<'_> {
             Step::PushRecord(revision) => self.push(*revision).await,
             Step::AwaitFence { .. } | Step::AwaitGateways(..) => self.wait_for(step, acted).await,
             Step::AdvanceMark { on, from, to } => self.advance_mark(*on, *from, *to).await,
-            Step::RunOnPromotion(target) => self.run_statements(*target).await,
+            Step::RunOnPromotion(target) => self.run_statements(*target, &mut acted.ended).await,
             Step::Register { on, name, mode, peer } => self.register(*on, *name, *mode, *peer).await,
             Step::Drop { on, name } => self.drop_replica(*on, *name).await,
             Step::WriteProof { on, proof } => self.write_proof(*on, *proof).await,

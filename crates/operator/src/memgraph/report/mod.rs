@@ -4,10 +4,11 @@ mod events;
 pub mod resets;
 mod status;
 
-pub use status::status;
+pub use status::{is_protected, status};
 
 use super::act::{Acted, Phase};
 use super::cluster::Settings;
+use super::footing::Setback;
 use super::keeper::TurnError;
 use super::observe::Remembered;
 use crate::call::bounded;
@@ -46,17 +47,22 @@ pub struct Told {
     pub quarantines: Option<Vec<QuarantineStatus>>,
     /// Things to say that change nothing.
     pub notes: Vec<String>,
+    /// What is declared and not so. The turn was taken all the same.
+    pub setbacks: Vec<Setback>,
     /// Why the turn came to nothing.
     pub error: Option<String>,
+    /// How many turns in a row came to nothing, with this one.
+    pub failed: u32,
     /// When.
     pub at: Time,
 }
 
 impl Told {
     /// A turn that came to nothing.
-    pub fn failed(error: &TurnError) -> Self {
+    pub fn failed(error: &TurnError, in_a_row: u32) -> Self {
         Self {
             error: Some(error.to_string()),
+            failed: in_a_row,
             at: wall(),
             ..Self::default()
         }
