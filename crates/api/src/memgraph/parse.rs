@@ -69,12 +69,7 @@ impl MemgraphClusterSpec {
                 before
             })
         };
-        let sync_grace = duration(
-            "failover.syncGrace",
-            sync_grace,
-            before.sync_grace,
-            Duration::MAX,
-        );
+        let sync_grace = duration("failover.syncGrace", sync_grace, before.sync_grace, Duration::MAX);
         let drain = duration("failover.drain", drain, before.drain, LONGEST_DRAIN);
         let reset_quiet = duration(
             "hardReset.quiet",
@@ -116,10 +111,40 @@ impl MemgraphClusterSpec {
         (spec, bad)
     }
 
+    /// Which Memgraph this is, if that is known: as it is declared, or as the tag of the image says.
+    pub fn memgraph(&self) -> Option<Memgraph> {
+        let tag = || {
+            let image = self.image.split('@').next().unwrap_or_default();
+            let (_, tag) = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'))?;
+            Some(tag.strip_prefix('v').unwrap_or(tag))
+        };
+        Memgraph::read(self.version.as_deref().or_else(tag)?)
+    }
+
     /// Until when nothing is changed.
     pub fn paused_until(&self) -> Result<Option<Time>, BadSpec> {
         let until = self.paused.as_ref().map(|Pause { until }| parse_moment(until));
         until.transpose()
+    }
+}
+
+/// A version of Memgraph, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Memgraph {
+    /// The first number.
+    pub major: u16,
+    /// The second.
+    pub minor: u16,
+}
+
+impl Memgraph {
+    fn read(text: &str) -> Option<Self> {
+        let number = text.split(['-', '+']).next()?;
+        let mut parts = number.split('.').map(|part| part.parse().ok());
+        Some(Self {
+            major: parts.next()??,
+            minor: parts.next()??,
+        })
     }
 }
 
@@ -179,6 +204,27 @@ mod tests {
     }
 
     #[test]
+    fn the_version_is_the_declared_one_or_that_of_the_tag() {
+        let read = |text: &str| {
+            let spec: MemgraphClusterSpec = serde_json::from_str(text).unwrap();
+            spec.memgraph().map(|Memgraph { major, minor }| (major, minor))
+        };
+        assert_eq!(read("{}"), Some((3, 12)), "the default image");
+        assert_eq!(
+            read(r#"{"image": "host:5000/memgraph:v3.6.1-malloc"}"#),
+            Some((3, 6))
+        );
+        assert_eq!(read(r#"{"image": "m:3.7.2@sha256:00"}"#), Some((3, 7)));
+        assert_eq!(
+            read(r#"{"image": "m@sha256:00", "version": "3.10"}"#),
+            Some((3, 10))
+        );
+        for unknown in ["m@sha256:00", "host:5000/m", "m:nightly", "m:3"] {
+            assert_eq!(read(&format!(r#"{{"image": "{unknown}"}}"#)), None, "{unknown}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_stays_what_it_was_and_the_rest_is_followed() {
         let text = r#"{"replicas": 5, "failover": {"drain": "1.5s", "syncGrace": "9s"}, "gateway": {"hold": "0.5s"}}"#;
         let spec: MemgraphClusterSpec = serde_json::from_str(text).unwrap();
@@ -193,6 +239,9 @@ mod tests {
         );
         let bad: Vec<String> = bad.iter().map(ToString::to_string).collect();
         assert_eq!(bad.len(), 2, "{bad:?}");
-        assert!(bad[0].contains("failover.drain") && bad[1].contains("gateway.hold"), "{bad:?}");
+        assert!(
+            bad[0].contains("failover.drain") && bad[1].contains("gateway.hold"),
+            "{bad:?}"
+        );
     }
 }

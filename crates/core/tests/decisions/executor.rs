@@ -1,7 +1,6 @@
 //! What a turn waits for, and what init containers and gateways decide at the edges.
 
 use super::cluster::{TERM, cluster, process, second, strict, volume};
-use mainstay_core::memgraph::{counts_as_protected, pair_fsyncs};
 use mainstay_core::memgraph::ids::{Ordinal, ResetId, Revision, Term};
 use mainstay_core::memgraph::observed::{Observed, Role};
 use mainstay_core::memgraph::plan::{Step, Target};
@@ -10,6 +9,7 @@ use mainstay_core::memgraph::record::{Record, Reset, Sync};
 use mainstay_core::memgraph::rules::Rules;
 use mainstay_core::memgraph::spec::{Durability, FenceTimeout};
 use mainstay_core::memgraph::turn::{FencedBy, awaited, fenced};
+use mainstay_core::memgraph::{counts_as_protected, pair_fsyncs};
 
 const NEXT: Term = Term(TERM.0 + 1);
 

@@ -6,5 +6,6 @@ mod conflicts;
 mod hard_reset;
 mod independence;
 mod load;
+mod people;
 mod rolling;
 mod seen;

@@ -1,5 +1,6 @@
 //! One cluster, as everything that works on it knows it.
 
+use api::memgraph::Memgraph;
 use bolt::message::Auth;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -126,6 +127,8 @@ pub struct Cluster {
     pub settings: Arc<Settings>,
     /// Whom to log in as.
     pub auth: Auth<'static>,
+    /// Which Memgraph is declared, if that is known. While pods are made anew some still have the one before.
+    pub memgraph: Option<Memgraph>,
 }
 
 impl Cluster {

@@ -211,7 +211,10 @@ mod tests {
         assert_eq!(good.setbacks, []);
         let bad = json!({ "failover": { "drain": "1.5s" }, "paused": { "until": "2026-13-40T00:00:00Z" } });
         let now = footing.declared(&cluster(&bad), Rules::ALL);
-        assert_eq!((now.spec.drain, now.paused_until), (Duration::from_secs(30), None));
+        assert_eq!(
+            (now.spec.drain, now.paused_until),
+            (Duration::from_secs(30), None)
+        );
         assert_eq!(now.setbacks.len(), 2, "{:?}", now.setbacks);
         let fresh = Footing::default().declared(&cluster(&bad), Rules::ALL);
         assert_eq!(fresh.spec, Spec::default(), "an operator that just started");

@@ -4,15 +4,15 @@ use super::act::{Acted, Actor};
 use super::cluster::{Cluster, Settings};
 use super::footing::{Declared, Footing, Setback};
 use super::observe::{Given, Look, ObserveError, Remembered, observe};
-use super::report::{self, Told, resets};
+use super::report::{self, Place, Told, resets};
 use super::volumes::Volumes;
 use crate::call::{CallError, bounded, optional};
 use crate::clock::wall;
 use crate::engine;
 use crate::engine::keeper::Turned;
 use crate::engine::lease::Permit;
-use api::memgraph::wishes::Asked;
 use api::memgraph::MemgraphCluster;
+use api::memgraph::wishes::Asked;
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::memgraph::ids::{Ordinal, Pods, Term};
 use mainstay_core::memgraph::invariants;
@@ -262,8 +262,14 @@ impl Keeper {
                 .iter()
                 .map(|name| format!("the annotation `{name}` cannot be read and is ignored")),
         );
+        let places = look.workload.pods.iter().map(|pod| {
+            let ip = pod.ip.map(|ip| ip.to_string());
+            let replication = cluster.replica_address(pod.ordinal, ip.as_deref());
+            (pod.ordinal, Place { ip, replication })
+        });
         Told {
             cluster: cluster.name.to_string(),
+            places: places.collect(),
             document: look.stored.document.clone(),
             observed: Some(look.observed),
             plan,
@@ -291,6 +297,7 @@ impl Keeper {
             client: self.client.clone(),
             settings: Arc::clone(&self.settings),
             auth,
+            memgraph: object.spec.memgraph(),
         };
         Ok((cluster, setback))
     }

@@ -300,10 +300,16 @@ mod tests {
         };
         let flush = "--storage-wal-file-flush-every-n-tx=1";
         assert!(with(&["--log-level=WARNING", flush]));
-        assert!(with(&["--storage_wal_file_flush_every_n_tx=1", "--storage-wal-enabled=true"]));
+        assert!(with(&[
+            "--storage_wal_file_flush_every_n_tx=1",
+            "--storage-wal-enabled=true"
+        ]));
         assert!(!with(&[]), "Memgraph's default is every 100000");
         assert!(!with(&["--storage-wal-file-flush-every-n-tx=100000"]));
-        assert!(!with(&[flush, "--storage-wal-file-flush-every-n-tx=7"]), "the last one counts");
+        assert!(
+            !with(&[flush, "--storage-wal-file-flush-every-n-tx=7"]),
+            "the last one counts"
+        );
         assert!(!with(&[flush, "--nostorage-wal-enabled"]));
         assert!(!with(&[flush, "--storage_wal_enabled=false"]));
         assert!(!with(&[flush, "--flag-file=/etc/more"]));

@@ -75,23 +75,40 @@ async fn objects_that_are_refused_do_not_switch_failover_off() -> Result<()> {
     bed.create(2).await?;
     let operator = bed.operator().await?;
     bed.until_protected().await?;
-    ensure!(until_condition(&bed, "Applied", ("True", "AsDeclared")).await?.is_empty());
-    let too_much = "spec.template.spec.containers[0].resources.requests: must be less than or equal to memory limit";
+    ensure!(
+        until_condition(&bed, "Applied", ("True", "AsDeclared"))
+            .await?
+            .is_empty()
+    );
+    let too_much =
+        "spec.template.spec.containers[0].resources.requests: must be less than or equal to memory limit";
     for (method, path, code, why) in [
         (Method::Put, "statefulsets", 422, too_much),
         (Method::Post, "deployments", 403, "exceeded quota: objects"),
     ] {
         let on = On::path(path).method(method);
-        bed.kubernetes.faults().inject(Fault::Denied(code, why.to_owned()), on);
+        bed.kubernetes
+            .faults()
+            .inject(Fault::Denied(code, why.to_owned()), on);
     }
     let resources = json!({ "requests": { "memory": "2Gi" }, "limits": { "memory": "1Gi" } });
-    change(&bed, json!({ "spec": { "resources": resources, "gateway": { "enabled": true } } })).await?;
+    change(
+        &bed,
+        json!({ "spec": { "resources": resources, "gateway": { "enabled": true } } }),
+    )
+    .await?;
     let said = until_condition(&bed, "Applied", ("False", "ObjectNotWritten")).await?;
-    ensure!(said.contains(too_much) && said.contains("exceeded quota"), "{said}");
+    ensure!(
+        said.contains(too_much) && said.contains("exceeded quota"),
+        "{said}"
+    );
     bed.nodes.kill(&Bed::party(0), None)?;
     bed.until("served by the other pod", |r| serves(r, 1)).await?;
     let reasons = event_reasons(&bed).await?;
-    ensure!(reasons.iter().any(|reason| reason == "ObjectNotWritten"), "{reasons:?}");
+    ensure!(
+        reasons.iter().any(|reason| reason == "ObjectNotWritten"),
+        "{reasons:?}"
+    );
     bed.kubernetes.faults().lift_all();
     until_condition(&bed, "Applied", ("True", "AsDeclared")).await?;
     operator.stop().await?;
@@ -155,19 +172,30 @@ async fn a_statement_that_fails_on_promotion_is_named_and_nobody_serves_before_i
     let said = loop {
         let status = bed.clusters().get(NAME).await?.status.unwrap_or_default();
         let ready = status.conditions.iter().find(|c| c.kind == "Ready");
-        let message = ready.map(|c| (c.status.clone(), c.message.clone())).unwrap_or_default();
+        let message = ready
+            .map(|c| (c.status.clone(), c.message.clone()))
+            .unwrap_or_default();
         if message.1.contains("statement 2 of 2") {
-            ensure!(status.reasons.iter().any(|r| r.contains("statement 2 of 2")), "{status:#?}");
+            ensure!(
+                status.reasons.iter().any(|r| r.contains("statement 2 of 2")),
+                "{status:#?}"
+            );
             break message;
         }
         ensure!(Instant::now() < deadline, "{status:#?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    ensure!(said.0 == "False" && said.1.contains("GRANT EVERYTHING TO…"), "{said:?}");
+    ensure!(
+        said.0 == "False" && said.1.contains("GRANT EVERYTHING TO…"),
+        "{said:?}"
+    );
     let events: Api<Event> = Api::default_namespaced(bed.client.clone());
     let told = |events: Vec<Event>| {
         let messages: Vec<String> = events.into_iter().filter_map(|event| event.message).collect();
-        ensure!(messages.iter().any(|m| m.contains("statement 2 of 2")), "{messages:?}");
+        ensure!(
+            messages.iter().any(|m| m.contains("statement 2 of 2")),
+            "{messages:?}"
+        );
         ensure!(!messages.iter().any(|m| m.contains("hunter2")), "{messages:?}");
         Ok(())
     };

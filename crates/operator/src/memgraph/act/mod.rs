@@ -13,7 +13,7 @@ use super::cluster::Cluster;
 use super::observe::{Look, Remembered};
 use crate::engine::lease::Permit;
 use mainstay_core::memgraph::Plan;
-use mainstay_core::memgraph::ids::{Ordinal, PodUid};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid, Term};
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::rules::Rule;
 use mainstay_core::memgraph::turn::{Outcome, Progress, Turn};
@@ -44,6 +44,8 @@ pub struct Taken {
     pub step: String,
     /// What kind, for the phases of a term.
     pub phase: Option<Phase>,
+    /// The term that it began or took over, if it was done.
+    pub term: Option<Term>,
     /// How it ended.
     pub outcome: Outcome,
     /// How long it took.
@@ -94,6 +96,7 @@ impl Actor<'_> {
             acted.taken.push(Taken {
                 step: step.to_string(),
                 phase: phase(&step),
+                term: begun(&step),
                 outcome,
                 took: began.elapsed(),
             });
@@ -135,6 +138,7 @@ impl Actor<'_> {
         Taken {
             step: format!("{pod}: delete pod, its template changed"),
             phase: None,
+            term: None,
             outcome,
             took: began.elapsed(),
         }
@@ -185,6 +189,14 @@ impl Actor<'_> {
             Step::DeletePod { target: _, uid } => self.delete_to_reset(step, *uid).await,
             Step::Scale(replicas) => self.scale(*replicas).await,
         }
+    }
+}
+
+fn begun(step: &Step) -> Option<Term> {
+    match step {
+        Step::CreateRecord(record) => Some(record.term),
+        Step::WriteRecord(record) if record.candidate.is_some() => Some(record.term),
+        _ => None,
     }
 }
 

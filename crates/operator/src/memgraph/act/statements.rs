@@ -22,7 +22,10 @@ impl Actor<'_> {
         let deadline = Instant::now() + patience;
         let all = self.statements.len();
         for (number, statement) in (1..=all).zip(self.statements) {
-            let shown = format!("spec.onPromotion, statement {number} of {all} ({})", beginning(statement));
+            let shown = format!(
+                "spec.onPromotion, statement {number} of {all} ({})",
+                beginning(statement)
+            );
             let left = deadline.saturating_duration_since(Instant::now());
             let answered = tokio::select! {
                 biased;
@@ -81,7 +84,10 @@ mod tests {
     fn a_statement_is_called_by_its_beginning_and_never_by_what_is_quoted() {
         assert_eq!(beginning("CREATE  USER ada"), "CREATE USER ada…");
         assert_eq!(beginning("CREATE USER ada"), "CREATE USER ada");
-        assert_eq!(beginning("CREATE USER ada IDENTIFIED BY 'secret'"), "CREATE USER ada IDENTIFIED BY…");
+        assert_eq!(
+            beginning("CREATE USER ada IDENTIFIED BY 'secret'"),
+            "CREATE USER ada IDENTIFIED BY…"
+        );
         let long = beginning(&"MATCH (n) ".repeat(20));
         assert_eq!(long.chars().count(), 41, "{long}");
     }

@@ -30,7 +30,8 @@ pub fn status(
         next.reasons = told.plan.reasons.iter().map(ToString::to_string).collect();
         next.reasons.extend(told.acted.ended.iter().cloned());
         next.reasons.extend(told.notes.iter().cloned());
-        next.reasons.extend(told.setbacks.iter().map(|setback| setback.message.clone()));
+        next.reasons
+            .extend(told.setbacks.iter().map(|setback| setback.message.clone()));
         next.processes = processes;
         facts.fill(&mut next);
     }
@@ -502,9 +503,17 @@ mod tests {
         }];
         let shown = after(&refused, &MemgraphClusterStatus::default());
         let applied = condition(&shown, "Applied");
-        assert_eq!((applied.status.as_str(), applied.reason.as_str()), ("False", "ObjectNotWritten"));
+        assert_eq!(
+            (applied.status.as_str(), applied.reason.as_str()),
+            ("False", "ObjectNotWritten")
+        );
         assert_eq!(condition(&shown, "Ready").status, "True");
-        assert!(shown.reasons.iter().any(|reason| reason == "StatefulSet: too much"));
+        assert!(
+            shown
+                .reasons
+                .iter()
+                .any(|reason| reason == "StatefulSet: too much")
+        );
     }
 
     #[test]

@@ -45,7 +45,13 @@ pub async fn ensure(
 }
 
 fn unanswered(error: &ApplyError) -> bool {
-    matches!(error, ApplyError::Call { source: CallError::Unknown(_), .. })
+    matches!(
+        error,
+        ApplyError::Call {
+            source: CallError::Unknown(_),
+            ..
+        }
+    )
 }
 
 /// The push token, if there is one.
