@@ -264,7 +264,7 @@ impl State {
             "Pods that answer.",
             &healthy,
         );
-        let states = each(&|shown| state_number(shown));
+        let states = each(&state_number);
         let help = "0 no record, 1 Initialising, 2 Serving, 3 NoMain, 4 SwitchingOver, 5 Hibernated.";
         text.add("memgraph_cluster_state", "gauge", help, &states);
         let safe = each(&|shown| u64::from(protected(shown)));
@@ -320,5 +320,4 @@ pub(super) fn protected(shown: &Shown) -> bool {
 }
 
 #[cfg(test)]
-#[path = "board_tests.rs"]
 mod tests;

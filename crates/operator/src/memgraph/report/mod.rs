@@ -6,7 +6,7 @@ mod status;
 
 pub use status::{is_protected, status};
 
-use super::act::{Acted, Phase};
+use super::act::{Acted, Phase, Taken};
 use super::cluster::Settings;
 use super::footing::Setback;
 use super::keeper::TurnError;
@@ -109,14 +109,21 @@ impl Phases {
 
 /// The term that this turn began or took over, and how long its parts took. A record that was not written is none.
 pub fn phases(told: &Told) -> Option<(u64, Phases)> {
-    let done = told
+    let done = |taken: &&Taken| taken.outcome == Outcome::Done;
+    let begun = told
         .acted
         .taken
         .iter()
-        .filter(|taken| taken.outcome == Outcome::Done);
-    let begun = done.filter_map(|taken| taken.term).next()?;
+        .filter(done)
+        .find_map(|taken| taken.term)?;
     let of = |phase: Phase| {
-        let took = told.acted.taken.iter().filter(|taken| taken.phase == Some(phase));
+        let counts = |taken: &&Taken| phase != Phase::Open || done(taken);
+        let took = told
+            .acted
+            .taken
+            .iter()
+            .filter(|taken| taken.phase == Some(phase))
+            .filter(counts);
         let times: Vec<Duration> = took.map(|taken| taken.took).collect();
         (!times.is_empty()).then(|| times.iter().sum())
     };
@@ -232,7 +239,6 @@ impl Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memgraph::act::Taken;
     use mainstay_core::memgraph::ids::Term;
 
     fn taken(phase: Phase, term: Option<u64>, outcome: Outcome, millis: u64) -> Taken {
