@@ -244,14 +244,14 @@ struct Summary {
     unknown: u64,
     lost: u64,
     duplicated: u64,
+    despite_refusal: u64,
 }
 
 /// One line of the table.
 struct Row<'a>(&'a str, &'a Summary);
 
 impl Row<'_> {
-    const HEAD: &'static str =
-        "drill            rounds  gap p50   p99   max ms    acked  failed  unknown  lost  twice";
+    const HEAD: &'static str = "drill            rounds  gap p50   p99   max ms    acked  failed  unknown  lost  twice  refused but there";
 }
 
 impl fmt::Display for Row<'_> {
@@ -267,10 +267,11 @@ impl fmt::Display for Row<'_> {
             unknown,
             lost,
             duplicated,
+            despite_refusal,
         } = summary;
         write!(
             f,
-            "{name:<16} {rounds:>6}  {gap_p50_ms:>7} {gap_p99_ms:>5} {gap_max_ms:>8} {acknowledged:>8} {failed:>7} {unknown:>8} {lost:>5} {duplicated:>6}"
+            "{name:<16} {rounds:>6}  {gap_p50_ms:>7} {gap_p99_ms:>5} {gap_max_ms:>8} {acknowledged:>8} {failed:>7} {unknown:>8} {lost:>5} {duplicated:>6} {despite_refusal:>18}"
         )
     }
 }

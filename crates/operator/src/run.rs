@@ -2,7 +2,7 @@
 
 use crate::engine::lease::{Election, Permit};
 use crate::engine::queue::{Limits, Urgency};
-use crate::engine::turns::{Key, Pace, Turns};
+use crate::engine::turns::{Key, Loop, Pace, Turns};
 use crate::engine::watch::{Scope, belongings, objects};
 use crate::hibernation;
 use crate::http::board::Board;
@@ -16,6 +16,7 @@ use mainstay_core::lease::{EmptyHolder, LeaseTiming};
 use mainstay_core::memgraph::objects::CLUSTER_LABEL;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -115,11 +116,13 @@ impl Operator {
             pages: vec![memgraph.board.clone(), plans.board()],
             loops: vec![Arc::new(memgraph.turns.clone()), Arc::new(plans.turns())],
             permit: permit.clone(),
+            standing: election.standing(),
         };
         if let Some(rings) = &rings {
             served.pages.push(rings.board.clone());
             served.loops.push(Arc::new(rings.turns.clone()));
         }
+        let loops = served.loops.clone();
         let (idle, is_idle) = oneshot::channel();
         let working = Box::pin(async {
             tokio::join!(
@@ -133,9 +136,13 @@ impl Operator {
             );
             idle.send(()).ok();
         });
-        let leading = Box::pin(election.run(stop.clone(), async {
-            is_idle.await.ok();
-        }));
+        let leading = Box::pin(async {
+            listed(&loops, &stop).await;
+            let idle = async {
+                is_idle.await.ok();
+            };
+            election.run(stop.clone(), idle).await;
+        });
         let watching = Box::pin(async {
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -146,6 +153,23 @@ impl Operator {
         });
         tokio::join!(watching, serve(listener, served, stop.clone()), leading, working);
         Ok(())
+    }
+}
+
+/// How long the first lists are waited for: a kind that cannot be listed must not leave the others without a leader.
+const LISTED: Duration = Duration::from_secs(5);
+
+/// Watches and HTTP come before the election, as the seeds have it: who knows no object has nothing to lead for.
+async fn listed(loops: &[Arc<dyn Loop>], stop: &CancellationToken) {
+    let all = async {
+        while !loops.iter().all(|one| one.is_synced() || one.is_absent()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = all => {}
+        () = tokio::time::sleep(LISTED) => tracing::warn!("not every kind is listed yet; campaigning all the same"),
     }
 }
 

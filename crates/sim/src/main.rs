@@ -19,7 +19,7 @@ struct Arguments {
 }
 
 /// Which promise is put to the test.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum World {
     /// A Memgraph cluster: MAIN, SYNC, ASYNC, gateways, operators.
     Memgraph,
@@ -102,6 +102,12 @@ enum Command {
         /// The files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        /// Which promise; scenarios are written for Memgraph.
+        #[arg(long, value_enum, default_value_t = World::Memgraph)]
+        world: World,
+        /// One JSON object for each file, with the transcript as an array of lines.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -212,7 +218,13 @@ fn obey(command: Command, out: &mut impl Write) -> anyhow::Result<bool> {
                 ring::replay(seed, json, out)
             }
         },
-        Command::Scenario { files } => scenario::run(&files, out),
+        Command::Scenario { files, world, json } => {
+            anyhow::ensure!(
+                world == World::Memgraph,
+                "scenarios are written in the world of Memgraph; replay a seed with `sim replay`"
+            );
+            scenario::run(&files, json, out)
+        }
     }
 }
 

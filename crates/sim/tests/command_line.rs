@@ -34,6 +34,10 @@ fn what_cannot_be_done_is_refused_with_a_sentence() {
         (&["explore", "--without", "R99"], "no rule is called `R99`"),
         (&["scenario"], "required"),
         (&["scenario", "no-such-file.txt"], "cannot read no-such-file.txt"),
+        (
+            &["scenario", "--world", "ring", "x.txt"],
+            "written in the world of Memgraph",
+        ),
     ] {
         let output = sim(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -99,4 +103,21 @@ fn the_list_says_in_words_what_may_go_wrong() {
         "{list}"
     );
     assert!(!list.contains("Budget {"));
+}
+
+#[test]
+fn a_scenario_is_told_to_people_and_to_programs() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/T1.txt");
+    let people = sim(&["scenario", file]);
+    let programs = sim(&["scenario", "--json", "--world", "memgraph", file]);
+    assert!(people.status.success() && programs.status.success());
+    let told: serde_json::Value = serde_json::from_slice(&programs.stdout).unwrap();
+    assert_eq!(told["asExpected"], true);
+    let lines: Vec<&str> = told["transcript"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|l| l.as_str())
+        .collect();
+    assert_eq!(lines.join("\n"), text(&people.stdout).trim_end_matches('\n'));
 }

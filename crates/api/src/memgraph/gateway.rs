@@ -28,23 +28,23 @@ pub struct Gateway {
     pub image: Option<String>,
     /// How long new connections and new transactions wait while no MAIN takes them.
     #[serde(default = "ten_seconds")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('0s') && duration(self) <= duration('10m')").message("spec.gateway.hold is a duration of 0s to 10m, such as 10s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('0s') && duration(self) <= duration('10m')").message("spec.gateway.hold is a duration of 0s to 10m, such as 10s"))]
     pub hold: String,
     /// How long sessions may go on when a gateway is told to stop.
     #[serde(default = "twenty_seconds")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('0s') && duration(self) <= duration('1h')").message("spec.gateway.drain is a duration of 0s to 1h, such as 20s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('0s') && duration(self) <= duration('1h')").message("spec.gateway.drain is a duration of 0s to 1h, such as 20s"))]
     pub drain: String,
     /// After which a client is closed that asks for nothing and waits for nothing; never if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('168h')").message("spec.gateway.idle is a duration of 1s to 168h, such as 30m; leave it out for never"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('168h')").message("spec.gateway.idle is a duration of 1s to 168h, such as 30m; leave it out for never"))]
     pub idle: Option<String>,
     /// How long a database may take to accept a connection.
     #[serde(default = "one_second")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('10ms') && duration(self) <= duration('1m')").message("spec.gateway.connectTimeout is a duration of 10ms to 1m, such as 1s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('10ms') && duration(self) <= duration('1m')").message("spec.gateway.connectTimeout is a duration of 10ms to 1m, such as 1s"))]
     pub connect_timeout: String,
     /// How long a client may take for its part of the login.
     #[serde(default = "ten_seconds")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('100ms') && duration(self) <= duration('5m')").message("spec.gateway.loginTimeout is a duration of 100ms to 5m, such as 10s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('100ms') && duration(self) <= duration('5m')").message("spec.gateway.loginTimeout is a duration of 100ms to 5m, such as 10s"))]
     pub login_timeout: String,
     /// How many connections each gateway takes.
     #[serde(default = "ten_thousand")]

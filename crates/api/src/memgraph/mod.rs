@@ -7,7 +7,7 @@ mod status;
 pub mod wishes;
 
 pub use gateway::{Gateway, GatewayTimes};
-pub use parse::{BadSpec, parse_moment};
+pub use parse::{BadSpec, LONGEST_DRAIN, Memgraph, parse_moment};
 pub use spec::{
     Credentials, Durability, Failover, FenceTimeout, HardReset, MemgraphCluster, MemgraphClusterSpec, Pause,
     Storage, WritesWithoutSync,

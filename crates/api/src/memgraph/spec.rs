@@ -38,6 +38,7 @@ use serde::{Deserialize, Serialize};
 #[x_kube(
     validation = Rule::new("!(has(self.hibernated) && self.hibernated && has(self.paused))").message("hibernated and paused exclude each other: a paused operator cannot put the cluster to sleep; remove spec.paused"),
     validation = Rule::new("self.durability != 'Relaxed' || self.failover.writesWithoutSync != 'Never'").message("durability: Relaxed is never called protected, so writesWithoutSync: Never would refuse every write; write durability: Strict or another writesWithoutSync"),
+    validation = Rule::new("!has(self.version) || !self.image.matches(':v?[0-9]+[.][0-9]+([.-][^/:@]*)?(@.*)?$') || [':', ':v'].exists(p, self.image.endsWith(p + self.version) || ['.', '-', '@'].exists(s, self.image.contains(p + self.version + s)))").message("spec.version and the tag of spec.image name different versions; leave spec.version out, or write the same"),
     validation = Rule::new("oldSelf.storage.size == self.storage.size").message("spec.storage.size cannot change: a StatefulSet keeps the claims it has; grow the claims themselves"),
     validation = Rule::new("(has(oldSelf.storage.storageClass) ? oldSelf.storage.storageClass : '') == (has(self.storage.storageClass) ? self.storage.storageClass : '')").message("spec.storage.storageClass cannot change: existing claims keep theirs"),
 )]
@@ -48,12 +49,19 @@ pub struct MemgraphClusterSpec {
     pub replicas: u8,
     /// The image, with a tag or a digest. Memgraph 3.6 or later.
     #[serde(default = "image")]
+    #[schemars(length(max = 512))]
     #[x_kube(
         validation = Rule::new("self.size() > 0 && !self.matches('\\\\s')").message("spec.image is empty or has blanks; write for example memgraph/memgraph:3.12.0"),
         validation = Rule::new("self.contains('@sha256:') || self.matches(':[^/:]+$')").message("spec.image needs a tag or a digest: what runs must not depend on when it was pulled; write for example memgraph/memgraph:3.12.0"),
         validation = Rule::new("!self.endsWith(':latest')").message("spec.image must not be `latest`: what runs must not depend on when it was pulled; write for example memgraph/memgraph:3.12.0"),
+        validation = Rule::new("!self.matches(':v?([0-2][.][0-9]+|3[.][0-5])([.-][^/:@]*)?(@.*)?$')").message("spec.image is a Memgraph before 3.6, which does not tell one run of a server from the next; write for example memgraph/memgraph:3.12.0"),
     )]
     pub image: String,
+    /// Which Memgraph the image has, as 3.12 or 3.12.0. Without it the tag says so, if it is a version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^(3[.]([6-9]|[1-9][0-9]+)|([4-9]|[1-9][0-9]+)[.][0-9]+)([.][0-9]+)?$')").message("spec.version is 3.6 or later, such as 3.12"))]
+    pub version: Option<String>,
     /// More flags for Memgraph. Those that the protocol depends on are ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     // Here and below: Kubernetes refuses a rule that could cost much, and takes what has no bound for endless. Our own
@@ -61,8 +69,8 @@ pub struct MemgraphClusterSpec {
     #[schemars(length(max = 128), inner(length(max = 1024)))]
     #[x_kube(
         validation = Rule::new("self.all(f, f.startsWith('--'))").message("every entry of spec.flags begins with `--`, as in --log-level=WARNING"),
-        validation = Rule::new("!self.exists(f, f.matches('^--(data.directory|init.file|bolt.port|bolt.address|storage.wal.enabled|storage.wal.file.flush.every.n.tx|storage.snapshot.on.exit|storage.snapshot.interval.*|replication.restore.state.on.startup|data.recovery.on.startup|storage.recover.on.startup|storage.mode|coordinator.*|management.port)(=|$)'))").message("spec.flags sets a flag that the protocol depends on; remove it (durability is spec.durability)"),
-        validation = Rule::new("self.size() <= 64").message("spec.flags has more than 64 entries; use a flag file in your image"),
+        validation = Rule::new("!self.exists(f, f.matches('^--(no)?(data.directory|init.file|bolt.port|bolt.address|storage.wal.enabled|storage.wal.file.flush.every.n.tx|storage.snapshot.on.exit|storage.snapshot.interval.*|replication.restore.state.on.startup|data.recovery.on.startup|storage.recover.on.startup|storage.mode|coordinator.*|management.port|flag.?file|(try)?fromenv)(=|$)'))").message("spec.flags sets a flag that the protocol depends on; remove it (durability is spec.durability)"),
+        validation = Rule::new("self.size() <= 64").message("spec.flags has more than 64 entries; put the others into the configuration file of your image"),
     )]
     pub flags: Vec<String>,
     /// The data volume of each pod.
@@ -213,11 +221,11 @@ pub struct Failover {
     pub silent_probes: u32,
     /// How long a SYNC replica may be away before `writesWithoutSync: Always` goes on without it.
     #[serde(default = "five_seconds")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('1h')").message("spec.failover.syncGrace is a duration of 1s to 1h, such as 5s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('1h')").message("spec.failover.syncGrace is a duration of 1s to 1h, such as 5s"))]
     pub sync_grace: String,
     /// How long running transactions may take to end in a planned move.
     #[serde(default = "ten_seconds")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('10m')").message("spec.failover.drain is a duration of 1s to 10m, such as 10s"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('45s')").message("spec.failover.drain is a duration of 1s to 45s, such as 10s: a turn of the operator takes a minute at most"))]
     pub drain: String,
 }
 
@@ -259,7 +267,7 @@ pub struct HardReset {
     pub per_hour: u32,
     /// How long after a new term no ASYNC replica is reset: it may hold a write that the failover lost.
     #[serde(default = "two_minutes")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('0s') && duration(self) <= duration('24h')").message("spec.hardReset.quiet is a duration of 0s to 24h, such as 2m"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')").message("spec.hardReset.quiet is a duration of 0s to 24h, such as 2m"))]
     pub quiet: String,
 }
 
@@ -287,6 +295,6 @@ impl Default for HardReset {
 pub struct Pause {
     /// Until when, as RFC 3339. A pause without an end is a cluster that nobody looks after.
     #[schemars(length(max = 64))]
-    #[x_kube(validation = Rule::new("self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')").message("spec.paused.until is a time such as 2026-11-16T04:00:00Z"))]
+    #[x_kube(validation = Rule::new("self.matches('^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$') && timestamp(self) >= timestamp('1970-01-01T00:00:00Z')").message("spec.paused.until is a time such as 2026-11-16T04:00:00Z"))]
     pub until: String,
 }

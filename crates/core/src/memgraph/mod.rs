@@ -15,7 +15,7 @@
 //! | `claim` | a term that is held up: whose process is ended, and what becomes of its claim |
 //! | `failover`, `switchover`, `overriding`, `hibernation` | what begins a term |
 //! | `serving`, `pair`, `async_pods`, `reset` | what a serving cluster needs |
-//! | `plan`, `reason`, `rules` | what comes out, and why |
+//! | `plan`, `reason`, `rules`, `severity` | what comes out, why, and how loud that is said |
 //! | `turn` | the executor as a state machine |
 //! | `gate`, `read_gate`, `prepare` | what the gateways and the init container decide |
 //! | `rolling` | which pod is restarted next when the template changed |
@@ -52,6 +52,7 @@ pub mod rolling;
 pub mod rows;
 pub mod rules;
 mod serving;
+mod severity;
 pub mod spec;
 mod switchover;
 mod term;
@@ -59,8 +60,9 @@ pub mod turn;
 pub mod view;
 
 pub use decide::decide;
-pub use pair::counts_as_protected;
+pub use pair::{counts_as_protected, pair_fsyncs};
 pub use plan::Plan;
 pub use record::Record;
 pub use rules::{Rule, Rules};
+pub use severity::Severity;
 pub use view::View;

@@ -154,6 +154,8 @@ pub struct PodObject {
     pub addressed: bool,
     /// Starts with the init file that makes it REPLICA before Bolt opens.
     pub start_fence: bool,
+    /// Writes every commit through to its disk (R12).
+    pub fsync: bool,
 }
 
 /// MAIN refused to register a replica.

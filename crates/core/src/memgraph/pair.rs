@@ -1,7 +1,7 @@
 //! The pair: MAIN healthy, the other authority pod joins, is protected, or is withdrawn.
 
 use super::ids::{Ordinal, ProofId, RegistrationName};
-use super::observed::{Answer, Contact, Mode, Registration, Role, Status};
+use super::observed::{Answer, Contact, Mode, Observed, Registration, Role, Status};
 use super::plan::{OnRefusal, Plan, Step, Target, strict_name};
 use super::reason::{Reason, Why};
 use super::record::{Main, Record, Sync, Writes};
@@ -508,7 +508,16 @@ fn undo_registration(rules: Rules, on: Target, name: RegistrationName) -> OnRefu
     }
 }
 
-/// Is protection worth its name? Without fsync it is not (R12).
-pub fn counts_as_protected(durability: Durability, record: &Record) -> bool {
-    record.sync.is_some() && durability == Durability::Strict
+/// Is protection worth its name? Without fsync, declared and in force, it is not (R12).
+pub fn counts_as_protected(durability: Durability, fsync: bool, record: &Record) -> bool {
+    record.sync.is_some() && durability == Durability::Strict && fsync
+}
+
+/// Do MAIN and whoever protects it write every commit through to disk, as far as their pods show? A pod that somebody
+/// else made may not, whatever is declared.
+pub fn pair_fsyncs(seen: &Observed, record: &Record) -> bool {
+    let main = record.main.as_ref().map(|main| main.pod);
+    let sync = record.sync.map(|sync| sync.pod);
+    let mut objects = main.into_iter().chain(sync).filter_map(|pod| seen.object(pod));
+    objects.all(|object| object.fsync)
 }

@@ -176,6 +176,7 @@ fn a_pod(pod: u8, role: Role, replicas: Option<Vec<Registration>>) -> Pod {
             ready: true,
             addressed: true,
             start_fence: true,
+            fsync: true,
         }),
         contact: Contact::Answered(answer),
         replication_port_open: Some(true),

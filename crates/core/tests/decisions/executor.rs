@@ -1,7 +1,6 @@
 //! What a turn waits for, and what init containers and gateways decide at the edges.
 
 use super::cluster::{TERM, cluster, process, second, strict, volume};
-use mainstay_core::memgraph::counts_as_protected;
 use mainstay_core::memgraph::ids::{Ordinal, ResetId, Revision, Term};
 use mainstay_core::memgraph::observed::{Observed, Role};
 use mainstay_core::memgraph::plan::{Step, Target};
@@ -10,6 +9,7 @@ use mainstay_core::memgraph::record::{Record, Reset, Sync};
 use mainstay_core::memgraph::rules::Rules;
 use mainstay_core::memgraph::spec::{Durability, FenceTimeout};
 use mainstay_core::memgraph::turn::{FencedBy, awaited, fenced};
+use mainstay_core::memgraph::{counts_as_protected, pair_fsyncs};
 
 const NEXT: Term = Term(TERM.0 + 1);
 
@@ -151,8 +151,25 @@ fn nobody_who_holds_an_office_is_wiped() {
 #[test]
 fn r12_without_fsync_nobody_is_called_protected() {
     let protected = cluster().record.expect("there is a record");
-    assert!(counts_as_protected(Durability::Strict, &protected));
-    assert!(!counts_as_protected(Durability::Relaxed, &protected));
+    assert!(counts_as_protected(Durability::Strict, true, &protected));
+    assert!(!counts_as_protected(Durability::Relaxed, true, &protected));
+    assert!(!counts_as_protected(Durability::Strict, false, &protected));
     let alone = cluster().unprotected().record.expect("there is a record");
-    assert!(!counts_as_protected(Durability::Strict, &alone));
+    assert!(!counts_as_protected(Durability::Strict, true, &alone));
+}
+
+#[test]
+fn r12_a_pair_writes_through_to_disk_if_both_of_its_pods_do() {
+    let fsyncs = |without: Option<u8>| {
+        let cluster = match without {
+            Some(pod) => cluster().object(pod, |o| o.fsync = false),
+            None => cluster(),
+        };
+        let record = cluster.record.clone().expect("there is a record");
+        pair_fsyncs(&cluster.seen, &record)
+    };
+    assert!(fsyncs(None));
+    assert!(!fsyncs(Some(0)), "MAIN");
+    assert!(!fsyncs(Some(1)), "SYNC");
+    assert!(fsyncs(Some(2)), "an ASYNC replica protects nobody");
 }

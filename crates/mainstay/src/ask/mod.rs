@@ -79,13 +79,19 @@ pub(crate) fn status(arguments: StatusArguments) -> ExitCode {
         let clusters = place.list(&client).await?;
         let rings = place.rings(&client).await?;
         if place.json {
-            println!("{}", serde_json::to_string_pretty(&clusters)?);
+            println!("{}", serde_json::to_string_pretty(&all(&clusters, &rings)?)?);
         } else {
             print!("{}", status::render(&clusters, Timestamp::now()));
             print!("{}", ring::table(&rings));
         }
         Ok(())
     })
+}
+
+/// Both kinds in one list: each object says what it is.
+fn all(clusters: &[MemgraphCluster], rings: &[RingCluster]) -> serde_json::Result<Vec<serde_json::Value>> {
+    let clusters = clusters.iter().map(serde_json::to_value);
+    clusters.chain(rings.iter().map(serde_json::to_value)).collect()
 }
 
 /// How `mainstay why` is asked.

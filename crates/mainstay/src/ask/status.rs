@@ -2,6 +2,7 @@
 
 use super::why::age;
 use api::MemgraphCluster;
+use api::memgraph::{MemgraphClusterStatus, TermStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::fmt::Write as _;
@@ -39,7 +40,7 @@ fn row(cluster: &MemgraphCluster, now: Timestamp) -> [String; 7] {
         return [name, none, unknown(), unknown(), unknown(), unknown(), unknown()];
     };
     let protected = status.conditions.iter().find(|c| c.kind == "Protected");
-    let began = status.history.iter().find(|term| Some(term.term) == status.term);
+    let began = since(status);
     [
         name,
         status.phase.clone(),
@@ -49,6 +50,13 @@ fn row(cluster: &MemgraphCluster, now: Timestamp) -> [String; 7] {
         protected.map_or_else(unknown, |condition| condition.status.clone()),
         status.writes.clone().unwrap_or_else(unknown),
     ]
+}
+
+/// The first of the terms in a row that its pod has been MAIN in: a new term on the same pod is no new MAIN.
+fn since(status: &MemgraphClusterStatus) -> Option<&TermStatus> {
+    let main = status.target_main_pod.as_deref()?;
+    let newest_first = status.history.iter().rev();
+    newest_first.take_while(|term| term.pod == main).last()
 }
 
 /// Columns as wide as what is in them.
@@ -67,4 +75,37 @@ pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn since_of(main: &str, history: &[(u64, &str)]) -> Option<u64> {
+        let history: Vec<_> = history
+            .iter()
+            .map(|(term, pod)| json!({ "term": term, "pod": pod, "began": "", "why": "" }))
+            .collect();
+        let status = json!({ "targetMainPod": main, "history": history });
+        let status: MemgraphClusterStatus = serde_json::from_value(status).unwrap();
+        since(&status).map(|term| term.term)
+    }
+
+    #[test]
+    fn a_new_term_on_the_same_pod_is_no_new_main() {
+        assert_eq!(
+            since_of("db-0", &[(1, "db-0"), (2, "db-0"), (3, "db-0")]),
+            Some(1)
+        );
+        assert_eq!(
+            since_of("db-0", &[(1, "db-0"), (2, "db-1"), (3, "db-0"), (4, "db-0")]),
+            Some(3)
+        );
+        assert_eq!(
+            since_of("db-1", &[(1, "db-0")]),
+            None,
+            "its term is not in the history yet"
+        );
+    }
 }

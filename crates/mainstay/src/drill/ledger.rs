@@ -54,7 +54,7 @@ pub(crate) struct Account {
     pub(crate) lost: u64,
     /// There more than once, whatever was promised.
     pub(crate) duplicated: u64,
-    /// Refused, and there all the same: no promise is broken, but an application that writes again has two.
+    /// Refused, and there all the same: whoever was told that nothing was committed writes again, and has two.
     pub(crate) despite_refusal: u64,
 }
 
@@ -77,7 +77,7 @@ impl Gap {
 impl Account {
     /// Was a promise broken?
     pub(crate) fn is_broken(self) -> bool {
-        self.lost > 0 || self.duplicated > 0
+        self.lost > 0 || self.duplicated > 0 || self.despite_refusal > 0
     }
 
     /// Both together.
@@ -255,11 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_write_may_be_there_or_not_and_a_refused_one_that_is_there_is_told() {
+    fn an_unknown_write_may_be_there_or_not_and_a_refused_one_that_is_there_breaks_a_promise() {
         let ledger = Ledger::new(vec![write(1, Answer::Unknown, 10), write(2, Answer::Failed, 10)]);
         assert!(!ledger.settle(&[]).is_broken());
+        assert!(!ledger.settle(&[1]).is_broken());
         let account = ledger.settle(&[1, 2]);
-        assert_eq!((account.despite_refusal, account.is_broken()), (1, false));
+        assert_eq!((account.despite_refusal, account.is_broken()), (1, true));
     }
 
     #[test]

@@ -53,8 +53,8 @@ pub(crate) struct Arguments {
     writers: u16,
     /// Command lines for sh that write in place of our own clients, given out in turn: each is called with host, port
     /// and the number of the drill, reads a number per line, creates (:Drill {run, id}), and prints acknowledged,
-    /// failed or unknown.
-    #[arg(long, value_name = "COMMAND")]
+    /// failed or unknown. They log in by themselves: --username is not for them.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["username", "password"])]
     client: Vec<String>,
     /// Milliseconds that each client waits after a write; 0 is as fast as it goes.
     #[arg(long, default_value_t = 2)]
@@ -75,8 +75,8 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "kubeconfig")]
     cluster: Option<String>,
     /// With --kubeconfig: where it is.
-    #[arg(long, default_value = "default")]
-    namespace: String,
+    #[arg(long, requires = "kubeconfig")]
+    namespace: Option<String>,
     /// With --kubeconfig: where its operators are, if elsewhere.
     #[arg(long, requires = "kubeconfig")]
     operator_namespace: Option<String>,
@@ -91,9 +91,9 @@ pub(crate) struct Arguments {
         long,
         env = "MAINSTAY_DRILL_PASSWORD",
         hide_env_values = true,
-        default_value = ""
+        requires = "username"
     )]
-    password: String,
+    password: Option<String>,
     /// A rule that the operators of a sandbox of its own are to forget: shows that the drill can fail.
     #[cfg(feature = "rule-switches")]
     #[arg(long, value_name = "RULE", hide = true, conflicts_with_all = ["kubeconfig", "sandbox"])]
@@ -147,7 +147,9 @@ impl Witness for Voice {
 }
 
 async fn run(arguments: Arguments) -> Result<Summary> {
+    // Before anything is started: what comes meanwhile is obeyed as soon as there is something to end.
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let (plan, wanted, rounds, voice) = parse(arguments)?;
     if let Wanted::Cluster(_) = &wanted {
         ensure!(!plan.drill.needs_sandbox(), faults::FaultError::NeedsSandbox);
@@ -156,7 +158,7 @@ async fn run(arguments: Arguments) -> Result<Summary> {
     let drilled = tokio::select! {
         drilled = drilled(&plan, &place, rounds, voice) => drilled,
         _ = terminate.recv() => Err(anyhow::anyhow!("ended by SIGTERM")),
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("ended by Ctrl-C")),
+        _ = interrupt.recv() => Err(anyhow::anyhow!("ended by Ctrl-C")),
     };
     let closed = place.close().await;
     let summary = drilled?;
@@ -278,14 +280,18 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
                 announced: false,
             },
         },
-        (Some(kubeconfig), Some(cluster), Some(bolt)) => Wanted::Cluster(Elsewhere {
-            kubeconfig,
-            operators: operator_namespace.unwrap_or_else(|| namespace.clone()),
-            namespace,
-            cluster,
-            bolt,
-            auth: username.map_or(Auth::None, |name| Auth::basic(name, password)),
-        }),
+        (Some(kubeconfig), Some(cluster), Some(bolt)) => {
+            let namespace = namespace.unwrap_or_else(|| "default".to_owned());
+            let password = password.unwrap_or_default();
+            Wanted::Cluster(Elsewhere {
+                kubeconfig,
+                operators: operator_namespace.unwrap_or_else(|| namespace.clone()),
+                namespace,
+                cluster,
+                bolt,
+                auth: username.map_or(Auth::None, |name| Auth::basic(name, password)),
+            })
+        }
         _ => bail!("--kubeconfig needs --cluster and --bolt"),
     };
     let voice = Voice {
@@ -294,4 +300,42 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         round: 0,
     };
     Ok((plan, wanted, rounds, voice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn refused(line: &str) -> String {
+        match Program::try_parse_from(line.split(' ')) {
+            Ok(Program { arguments }) => format!("taken, {} rounds", arguments.rounds),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_would_be_ignored_is_refused() {
+        assert_eq!(refused("drill kill-main"), "taken, 1 rounds");
+        let elsewhere = "drill kill-main --kubeconfig x --cluster db --bolt h:1";
+        assert_eq!(
+            refused(&format!("{elsewhere} --namespace db --username a --password b")),
+            "taken, 1 rounds"
+        );
+        for line in [
+            "drill kill-main --namespace db".to_owned(),
+            "drill kill-main --username a".to_owned(),
+            "drill kill-main --password b".to_owned(),
+            format!("{elsewhere} --password b"),
+            format!("{elsewhere} --username a --client writer"),
+        ] {
+            assert!(refused(&line).contains("error"), "{line}: {}", refused(&line));
+        }
+    }
 }

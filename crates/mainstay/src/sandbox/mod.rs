@@ -50,11 +50,13 @@ async fn run(arguments: Arguments) -> Result<()> {
         headless,
         json,
     } = arguments;
+    // Before anything is started: what comes meanwhile is obeyed as soon as there is something to end.
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
+            _ = interrupt.recv() => {}
         }
     };
     let quiet = headless || json;
@@ -122,14 +124,20 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
         "the real Memgraph that was given"
     };
     let kubeconfig = kubeconfig.display();
+    // As it was called: after `cargo run` it is not on the path.
+    let program =
+        std::env::current_exe().map_or_else(|_| "mainstay".to_owned(), |path| path.display().to_string());
     println!(
         "\nServing and protected after {:.1} s. The databases are {databases}.\n\n\
          \x20 Bolt        bolt://{bolt}\n\
          \x20 kubeconfig  {kubeconfig}\n\n\
          Next, from another terminal:\n\
-         \x20 mainstay drill kill-main                     kill MAIN under load: what clients notice, what is lost\n\
-         \x20 kubectl --kubeconfig {kubeconfig} get mgc -w    watch it\n\
-         \x20 mainstay why {cluster}                     who is MAIN, since when, and which rule decided\n\n\
+         \x20 {program} drill kill-main\n\
+         \x20     kill MAIN under load: what clients notice, what is lost\n\
+         \x20 kubectl --kubeconfig {kubeconfig} get mgc -w\n\
+         \x20     watch it\n\
+         \x20 {program} why {cluster}\n\
+         \x20     who is MAIN, since when, and which rule decided\n\n\
          Ctrl-C ends everything.",
         took.as_secs_f64()
     );

@@ -7,5 +7,6 @@ mod hard_reset;
 mod independence;
 mod load;
 mod office;
+mod people;
 mod rolling;
 mod seen;

@@ -35,4 +35,8 @@ pub trait Audience<T>: Send + Sync + 'static {
     fn failed(&self, key: &Key, why: &str);
     /// The object is gone.
     fn forget(&self, key: &Key);
+    /// This operator does not lead any more: what it knew of the objects is somebody else's to tell.
+    fn forget_all(&self);
+    /// How long a turn took, however it ended.
+    fn took(&self, _key: &Key, _took: Duration) {}
 }

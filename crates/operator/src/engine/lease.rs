@@ -45,6 +45,12 @@ impl Permit {
         Ok(leadership.permits(monotonic(), wall(), needs)?)
     }
 
+    /// Never: for a test of whoever does not lead.
+    #[cfg(test)]
+    pub(crate) fn never() -> Self {
+        Self(Some(watch::channel(None).1))
+    }
+
     /// Does this operator lead?
     pub fn leads(&self) -> bool {
         self.check(Duration::ZERO).is_ok()
@@ -62,10 +68,40 @@ impl Permit {
     }
 }
 
+/// Who leads, as this operator last saw it, for whoever asks over HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The namespace of the lease.
+    pub namespace: String,
+    /// Its name.
+    pub lease: String,
+    /// Who this operator is.
+    pub me: String,
+    /// Who holds the lease.
+    pub holder: Option<String>,
+    /// How often that changed.
+    pub changes: u64,
+    /// How often this operator began to lead.
+    pub won: u64,
+}
+
+impl Standing {
+    fn saw(&mut self, holder: Option<&HolderId>) {
+        let holder = holder.map(|holder| holder.as_str().to_owned());
+        // The first look is no change, and nor is a lease that is free for a moment.
+        if self.holder.is_some() && holder.is_some() && self.holder != holder {
+            self.changes += 1;
+        }
+        self.holder = holder.or_else(|| self.holder.take());
+    }
+}
+
 /// One operator that wants to lead.
 pub struct Election {
     api: Api<Object>,
     name: String,
+    me: HolderId,
+    standing: watch::Sender<Standing>,
     candidate: Candidate,
     timing: LeaseTiming,
     leadership: watch::Sender<Option<Leadership>>,
@@ -84,14 +120,27 @@ impl Election {
         // Unique to this run: a restarted container must not be taken for the one that may still act.
         let me = HolderId::new(format!("{me}_{:x}", draw()))?;
         let (leadership, watched) = watch::channel(None);
+        let standing = Standing {
+            namespace: namespace.to_owned(),
+            lease: name.to_owned(),
+            me: me.as_str().to_owned(),
+            ..Standing::default()
+        };
         let election = Self {
             api: Api::namespaced(client, namespace),
             name: name.to_owned(),
+            me: me.clone(),
+            standing: watch::channel(standing).0,
             candidate: Candidate::new(me, timing),
             timing,
             leadership,
         };
         Ok((election, Permit(Some(watched))))
+    }
+
+    /// Who leads, from now on.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
     }
 
     /// Campaigns and leads until told to stop; then frees the lease. `idle` is called when no step may be under
@@ -128,10 +177,25 @@ impl Election {
 
     fn handle(&mut self, input: Input) {
         let before = self.candidate.leadership().is_some();
+        if let Input::Answered {
+            answer: Answer::Read(stored),
+            ..
+        } = &input
+        {
+            let holder = stored.lease.holder.as_ref();
+            self.standing.send_modify(|standing| standing.saw(holder));
+        }
         self.candidate.handle(monotonic(), wall(), input);
         let now = self.candidate.leadership().cloned();
         match (before, &now) {
-            (false, Some(leadership)) => tracing::info!(epoch = %leadership.epoch(), "leading"),
+            (false, Some(leadership)) => {
+                tracing::info!(epoch = %leadership.epoch(), "leading");
+                let me = self.me.clone();
+                self.standing.send_modify(|standing| {
+                    standing.saw(Some(&me));
+                    standing.won += 1;
+                });
+            }
             (true, None) => tracing::warn!(why = ?self.candidate.last_loss(), "not leading any more"),
             _ => {}
         }
@@ -292,6 +356,16 @@ mod tests {
             None,
             "a lease without a version was never stored"
         );
+    }
+
+    #[test]
+    fn a_change_of_the_holder_is_counted_and_a_free_lease_is_none() {
+        let (a, b) = (HolderId::new("a").unwrap(), HolderId::new("b").unwrap());
+        let mut standing = Standing::default();
+        for holder in [Some(&a), Some(&a), None, Some(&a), Some(&b)] {
+            standing.saw(holder);
+        }
+        assert_eq!((standing.changes, standing.holder.as_deref()), (1, Some("b")));
     }
 
     #[test]

@@ -121,6 +121,13 @@ impl<K: Clone + Ord> Queues<K> {
         }
     }
 
+    /// No turn is under way any more, whatever became of it.
+    pub fn none_runs(&mut self) {
+        for key in std::mem::take(&mut self.running) {
+            self.done(&key);
+        }
+    }
+
     /// Forgets a key that does not exist any more.
     pub fn forget(&mut self, key: &K) {
         self.failover.retain(|waiting| waiting != key);

@@ -106,7 +106,9 @@ struct Known {
 }
 
 type Outcome<K> = Result<Turned<<K as Keeper>::Told>, <K as Keeper>::Error>;
-type Ended<K> = (Key, K, Result<Outcome<K>, Duration>);
+/// How long a turn took, and what came of it; nothing if it took too long.
+type Over<K> = (Duration, Option<Outcome<K>>);
+type Ended<K> = (Key, K, Over<K>);
 
 impl<K: Keeper> Turns<K> {
     /// Nobody is known yet.
@@ -194,6 +196,7 @@ impl<K: Keeper> Turns<K> {
                     running.shutdown().await;
                 }
                 self.nothing_runs();
+                self.inner.audience.forget_all();
             }
             // A turn that runs without the lease is cut off soon.
             let beat = if running.is_empty() { BEAT } else { SECOND };
@@ -205,8 +208,8 @@ impl<K: Keeper> Turns<K> {
                 () = tokio::time::sleep_until(tick) => {}
                 () = permit.changed() => {}
                 Some(ended) = running.join_next() => {
-                    if let Ok((key, keeper, result)) = ended {
-                        self.ended(&key, result);
+                    if let Ok((key, keeper, over)) = ended {
+                        self.ended(&key, over);
                         if self.state().known.contains_key(&key) {
                             idle.insert(key, keeper);
                         }
@@ -222,11 +225,8 @@ impl<K: Keeper> Turns<K> {
     }
 
     fn nothing_runs(&self) {
-        let mut state = self.state();
-        let State { queues, known, .. } = &mut *state;
-        for key in known.keys() {
-            queues.done(key);
-        }
+        // Of objects that are gone too: one of the same name may come.
+        self.state().queues.none_runs();
     }
 
     fn next_due(&self) -> Instant {
@@ -258,40 +258,44 @@ impl<K: Keeper> Turns<K> {
             running.spawn(async move {
                 let began = Instant::now();
                 let result = timeout(longest, Box::pin(keeper.turn(&permit))).await;
-                let result = result.map_err(|_| began.elapsed());
-                (key, keeper, result)
+                (key, keeper, (began.elapsed(), result.ok()))
             });
         }
     }
 
-    fn ended(&self, key: &Key, result: Result<Outcome<K>, Duration>) {
+    fn ended(&self, key: &Key, (took, result): Over<K>) {
         let Inner {
             kind, pace, audience, ..
         } = &*self.inner;
         let mut state = self.state();
-        let failures = state.known.get(key).map_or(0, |known| known.failures);
+        state.queues.done(key);
+        let State { queues, known, .. } = &mut *state;
+        let Some(known) = known.get_mut(key) else {
+            // Gone while its turn was under way: nobody is told of it any more.
+            queues.forget(key);
+            return;
+        };
+        audience.took(key, took);
+        let failures = known.failures;
         let (again, failures) = match result {
-            Ok(Ok(Turned { again, told })) => {
+            Some(Ok(Turned { again, told })) => {
                 audience.told(key, told);
                 (again, 0)
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 tracing::warn!(kind, object = %key, %error, "a turn came to nothing");
                 audience.failed(key, &error.to_string());
                 let wait = pace.back_off.saturating_mul(1 << failures.min(16));
                 (wait.min(pace.longest_back_off), failures.saturating_add(1))
             }
-            Err(took) => {
+            None => {
                 tracing::error!(kind, object = %key, ?took, "a turn took too long and was given up");
                 audience.failed(key, "the turn took too long");
                 (pace.back_off, failures.saturating_add(1))
             }
         };
-        if let Some(known) = state.known.get_mut(key) {
-            known.due = Instant::now() + again;
-            known.failures = failures;
-        }
-        state.queues.done(key);
+        known.due = Instant::now() + again;
+        known.failures = failures;
     }
 }
 
@@ -314,5 +318,113 @@ impl<K: Keeper> Loop for Turns<K> {
 
     fn depth(&self) -> Depth {
         self.state().queues.depth()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A turn that ends when it is told to.
+    struct Slow(Arc<Notify>);
+
+    impl Keeper for Slow {
+        type Told = u32;
+        type Error = Infallible;
+
+        async fn turn(&mut self, _permit: &Permit) -> Result<Turned<u32>, Infallible> {
+            self.0.notified().await;
+            Ok(Turned {
+                again: Duration::from_hours(1),
+                told: Some(1),
+            })
+        }
+    }
+
+    /// Who is on the board, and how often all of it was forgotten.
+    #[derive(Default)]
+    struct Heard {
+        shown: Mutex<BTreeMap<Key, u32>>,
+        forgotten: AtomicU32,
+    }
+
+    impl Audience<u32> for Heard {
+        fn told(&self, key: &Key, told: Option<u32>) {
+            self.shown.lock().unwrap().insert(key.clone(), told.unwrap());
+        }
+        fn failed(&self, key: &Key, _why: &str) {
+            self.shown.lock().unwrap().insert(key.clone(), 0);
+        }
+        fn forget(&self, key: &Key) {
+            self.shown.lock().unwrap().remove(key);
+        }
+        fn forget_all(&self) {
+            self.forgotten.fetch_add(1, Ordering::Relaxed);
+            self.shown.lock().unwrap().clear();
+        }
+    }
+
+    fn key() -> Key {
+        Key {
+            namespace: "db".to_owned(),
+            name: "memgraph-ha".to_owned(),
+        }
+    }
+
+    fn turns(heard: &Arc<Heard>) -> Turns<Slow> {
+        Turns::new("test", Limits::default(), Pace::default(), heard.clone())
+    }
+
+    async fn until(what: impl Fn() -> bool) {
+        for _ in 0..1_000 {
+            if what() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("it does not come");
+    }
+
+    #[tokio::test]
+    async fn an_object_that_goes_during_its_turn_does_not_reappear() {
+        let (heard, go) = (Arc::new(Heard::default()), Arc::new(Notify::new()));
+        let turns = turns(&heard);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (turns, go, stop) = (turns.clone(), go.clone(), stop.clone());
+            async move { turns.run(|_| Slow(go.clone()), Permit::ALWAYS, stop).await }
+        });
+        turns.know(key(), Urgency::Reconcile);
+        until(|| turns.depth().running == 1).await;
+        turns.push(key(), Urgency::Failover);
+        turns.forget(&key());
+        go.notify_one();
+        until(|| turns.depth().running == 0).await;
+        assert_eq!(*heard.shown.lock().unwrap(), BTreeMap::new());
+        assert_eq!(turns.depth(), Depth::default(), "nothing of it waits");
+        stop.cancel();
+        running.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn without_the_lease_the_board_is_empty_and_nothing_is_under_way() {
+        let (heard, go) = (Arc::new(Heard::default()), Arc::new(Notify::new()));
+        let turns = turns(&heard);
+        heard.told(&key(), Some(1));
+        // As if its turn were under way when the lease was lost, and the object went.
+        turns.state().queues.push(key(), Urgency::Reconcile);
+        assert_eq!(turns.state().queues.pop(), Some(key()));
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (turns, stop) = (turns.clone(), stop.clone());
+            async move { turns.run(|_| Slow(go.clone()), Permit::never(), stop).await }
+        });
+        until(|| heard.forgotten.load(Ordering::Relaxed) > 0).await;
+        assert_eq!(*heard.shown.lock().unwrap(), BTreeMap::new());
+        assert_eq!(turns.depth().running, 0, "one of the same name can be looked at");
+        stop.cancel();
+        running.await.unwrap();
     }
 }

@@ -1,18 +1,22 @@
 //! What is known of every Memgraph cluster, for whoever asks over HTTP; and its metrics, with the names of
 //! memgraph-controller where they mean the same.
 
-use super::metrics::{Metrics, number};
+use super::metrics::{Metrics, Times, number};
 use super::page::Page;
-use crate::clock::rfc3339;
+use super::shape::cluster;
+use crate::clock::{rfc3339, wall};
 use crate::engine::keeper::Audience;
 use crate::engine::turns::Key;
 use crate::memgraph::report::resets::{self, Counted};
-use crate::memgraph::report::{Told, phases};
+use crate::memgraph::report::{Told, is_protected};
 use mainstay_core::memgraph::ids::Ordinal;
-use mainstay_core::memgraph::observed::{Contact, Role};
+use mainstay_core::memgraph::observed::Contact;
+use mainstay_core::memgraph::record::State as RecordState;
+use mainstay_core::time::Time;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Everything that is shown.
 #[derive(Default)]
@@ -25,18 +29,25 @@ struct State {
     clusters: BTreeMap<Key, Shown>,
     turns: u64,
     failed: u64,
+    times: Times,
+    last: Option<Time>,
+    last_error: Option<Time>,
     refused_plans: u64,
     unfenced: u64,
     resets: BTreeMap<(&'static str, String), u64>,
 }
 
+/// What is shown of one cluster.
 #[derive(Default)]
-struct Shown {
-    told: Option<Told>,
-    error: Option<String>,
+pub(super) struct Shown {
+    pub(super) told: Option<Told>,
+    pub(super) error: Option<String>,
+    pub(super) turns: u64,
+    pub(super) failed: u64,
+    pub(super) times: Times,
+    /// When its last turn ended.
+    pub(super) last: Option<Time>,
     main_changes: u64,
-    turns: u64,
-    failed: u64,
 }
 
 impl Board {
@@ -53,6 +64,24 @@ impl Board {
             .map(|(key, shown)| cluster(key, shown))
             .collect();
         json!({ "clusters": all })
+    }
+
+    /// As memgraph-controller has it: it knows one cluster, which is at the top here if there is only one.
+    fn status(&self) -> Value {
+        let mut answer = self.clusters();
+        let only = match answer
+            .get("clusters")
+            .and_then(Value::as_array)
+            .map(Vec::as_slice)
+        {
+            Some([only]) => only.as_object().cloned(),
+            _ => None,
+        };
+        if let Value::Object(fields) = &mut answer {
+            fields.insert("timestamp".to_owned(), json!(rfc3339(wall())));
+            fields.extend(only.into_iter().flatten());
+        }
+        answer
     }
 
     /// One cluster as JSON.
@@ -78,7 +107,7 @@ impl Audience<Told> for Board {
         }
         let shown = state.clusters.entry(key.clone()).or_default();
         shown.turns += 1;
-        shown.main_changes += u64::from(phases(&told).is_some());
+        shown.main_changes += u64::from(main_changed(shown.told.as_ref(), &told));
         shown.error = None;
         shown.told = Some(told);
     }
@@ -86,6 +115,7 @@ impl Audience<Told> for Board {
     fn failed(&self, key: &Key, why: &str) {
         let mut state = self.state();
         state.failed += 1;
+        state.last_error = Some(wall());
         let shown = state.clusters.entry(key.clone()).or_default();
         shown.failed += 1;
         shown.error = Some(why.to_owned());
@@ -94,16 +124,35 @@ impl Audience<Told> for Board {
     fn forget(&self, key: &Key) {
         self.state().clusters.remove(key);
     }
+
+    fn forget_all(&self) {
+        self.state().clusters.clear();
+    }
+
+    fn took(&self, key: &Key, took: Duration) {
+        let mut state = self.state();
+        let now = Some(wall());
+        state.times.note(took);
+        state.last = now;
+        let shown = state.clusters.entry(key.clone()).or_default();
+        shown.times.note(took);
+        shown.last = now;
+    }
 }
 
 impl Page for Board {
     fn paths(&self) -> &'static [&'static str] {
-        &["/api/v1/clusters", "/api/v1/clusters/NAMESPACE/NAME"]
+        &[
+            "/api/v1/status",
+            "/api/v1/clusters",
+            "/api/v1/clusters/NAMESPACE/NAME",
+        ]
     }
 
     fn answer(&self, path: &str) -> Option<Value> {
         match path {
-            "/api/v1/clusters" | "/api/v1/status" => Some(self.clusters()),
+            "/api/v1/clusters" => Some(self.clusters()),
+            "/api/v1/status" => Some(self.status()),
             _ => path
                 .strip_prefix("/api/v1/clusters/")
                 .and_then(|rest| rest.split_once('/'))
@@ -138,6 +187,29 @@ impl State {
         for (name, help, value) in counters {
             text.counter(&format!("{prefix}_{name}"), help, value);
         }
+        text.histogram(
+            &format!("{prefix}_reconciliation_duration_seconds"),
+            "How long a turn took.",
+            &self.times,
+        );
+        text.gauge(
+            &format!("{prefix}_last_reconciliation_timestamp"),
+            "When the last turn ended, in seconds since 1970.",
+            seconds(self.last),
+        );
+        let label = "{type=\"reconciliation\"}".to_owned();
+        text.add(
+            &format!("{prefix}_errors_total"),
+            "counter",
+            "Turns that came to nothing.",
+            &[(label.clone(), self.failed)],
+        );
+        text.add(
+            &format!("{prefix}_last_error_timestamp"),
+            "gauge",
+            "When the last turn came to nothing, in seconds since 1970.",
+            &[(label, seconds(self.last_error))],
+        );
         let refused = "Plans that would have broken an invariant.";
         text.counter("mainstay_plans_refused_total", refused, self.refused_plans);
         let unfenced = "Promotions without a fence, as policy allowed.";
@@ -180,7 +252,7 @@ impl State {
         text.add(
             "memgraph_cluster_main_changes_total",
             "counter",
-            "Terms begun.",
+            "How often another pod became MAIN.",
             &changes,
         );
         let all = each(&|shown| number(pods(shown, |_| true)));
@@ -192,9 +264,39 @@ impl State {
             "Pods that answer.",
             &healthy,
         );
+        let states = each(&state_number);
+        let help = "0 no record, 1 Initialising, 2 Serving, 3 NoMain, 4 SwitchingOver, 5 Hibernated.";
+        text.add("memgraph_cluster_state", "gauge", help, &states);
         let safe = each(&|shown| u64::from(protected(shown)));
         let help = "Whether the cluster is protected.";
         text.add("memgraph_cluster_sync_replica_healthy", "gauge", help, &safe);
+    }
+}
+
+fn seconds(at: Option<Time>) -> u64 {
+    at.map_or(0, |at| at.0 / 1_000)
+}
+
+fn state_number(shown: &Shown) -> u64 {
+    let document = shown.told.as_ref().and_then(|told| told.document.as_ref());
+    document.map_or(0, |document| match document.record.state {
+        RecordState::Initialising => 1,
+        RecordState::Serving => 2,
+        RecordState::NoMain => 3,
+        RecordState::SwitchingOver => 4,
+        RecordState::Hibernated => 5,
+    })
+}
+
+/// Is another pod MAIN than the turn before told? A new term of the same pod is no change.
+fn main_changed(before: Option<&Told>, now: &Told) -> bool {
+    let main = |told: &Told| {
+        let record = &told.document.as_ref()?.record;
+        record.main.as_ref().map(|main| (main.term, main.pod))
+    };
+    match (before.and_then(main), main(now)) {
+        (Some((old, was)), Some((new, is))) => new > old && is != was,
+        _ => false,
     }
 }
 
@@ -213,103 +315,9 @@ fn pods(shown: &Shown, which: impl Fn(&Contact) -> bool) -> usize {
     })
 }
 
-fn protected(shown: &Shown) -> bool {
-    let document = shown.told.as_ref().and_then(|told| told.document.as_ref());
-    document.is_some_and(|document| document.record.sync.is_some())
-}
-
-fn cluster(key: &Key, shown: &Shown) -> Value {
-    let Key { namespace, name } = key;
-    let told = shown.told.as_ref();
-    let document = told.and_then(|told| told.document.as_ref());
-    let observed = told.and_then(|told| told.observed.as_ref());
-    let pod = |ordinal: Ordinal| format!("{name}-{}", ordinal.0);
-    let pods: Vec<Value> = observed
-        .iter()
-        .flat_map(|seen| &seen.pods)
-        .map(|p| {
-            let (role, at) = match &p.contact {
-                Contact::Answered(answer) => {
-                    let role = match answer.role {
-                        Role::Main => "main",
-                        Role::Replica => "replica",
-                    };
-                    (role, Some(rfc3339(answer.at)))
-                }
-                Contact::Refused { .. } => ("refused", None),
-                Contact::Silent { .. } => ("silent", None),
-                Contact::Unknown => ("unknown", None),
-            };
-            json!({
-                "name": pod(p.ordinal), "memgraph_role": role, "timestamp": at,
-                "healthy": matches!(p.contact, Contact::Answered(_)), "evidence": p,
-            })
-        })
-        .collect();
-    let main = document.and_then(mainstay_core::memgraph::document::Document::target_main);
-    json!({
-        "namespace": namespace, "name": name,
-        "timestamp": told.map(|told| rfc3339(told.at)),
-        "cluster_state": {
-            "current_main": main.map(pod),
-            "current_sync_replica": main.and_then(Ordinal::partner).map(pod),
-            "total_pods": pods.len(),
-            "healthy_pods": pods.iter().filter(|p| p.get("healthy") == Some(&Value::Bool(true))).count(),
-            "sync_replica_healthy": protected(shown),
-            "reconciliation_metrics": {
-                "total_reconciliations": shown.turns + shown.failed,
-                "successful_reconciliations": shown.turns,
-                "failed_reconciliations": shown.failed,
-                "last_reconciliation_error": shown.error,
-            },
-        },
-        "record": document.map(|d| &d.record),
-        "reasons": told.map(|told| told.plan.reasons.iter().map(|reason| json!({
-            "rule": reason.rule.id(), "text": reason.why.to_string(), "evidence": reason.evidence,
-        })).collect::<Vec<_>>()),
-        "steps": told.map(|told| told.acted.taken.iter().map(|taken| json!({
-            "step": taken.step, "outcome": format!("{:?}", taken.outcome), "ms": u64::try_from(taken.took.as_millis()).unwrap_or(u64::MAX),
-        })).collect::<Vec<_>>()),
-        "ended": told.and_then(|told| told.acted.ended.clone()),
-        "violations": told.map(|told| told.violations.clone()),
-        "notes": told.map(|told| told.notes.clone()),
-        "gateways": observed.map(|seen| &seen.gateways),
-        "pods": pods,
-    })
+pub(super) fn protected(shown: &Shown) -> bool {
+    shown.told.as_ref().is_some_and(is_protected)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_have_their_names() {
-        let board = Board::default();
-        let key = Key {
-            namespace: "db".to_owned(),
-            name: "memgraph-ha".to_owned(),
-        };
-        board.told(&key, Some(Told::default()));
-        board.failed(&key, "no API");
-        let mut text = Metrics::default();
-        board.metrics(&mut text);
-        let text = text.into_text();
-        for line in [
-            "memgraph_controller_reconciliations_total 2",
-            "memgraph_controller_reconciliations_failed_total 1",
-            "# TYPE memgraph_controller_hard_reset_triggered_total counter",
-            "# TYPE memgraph_controller_hard_reset_success_total counter",
-            "# TYPE memgraph_controller_hard_reset_failure_total counter",
-            "memgraph_controller_diverged_replicas 0",
-            "memgraph_cluster_sync_replica_healthy{namespace=\"db\",cluster=\"memgraph-ha\"} 0",
-        ] {
-            assert!(text.lines().any(|l| l == line), "{line}: {text}");
-        }
-        assert_eq!(
-            board.cluster("db", "memgraph-ha").unwrap()["cluster_state"]["reconciliation_metrics"]["last_reconciliation_error"],
-            "no API"
-        );
-        board.forget(&key);
-        assert!(board.cluster("db", "memgraph-ha").is_none());
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use crate::engine::queue::Depth;
 use crate::engine::turns::Loop;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Metrics, as text.
 #[derive(Debug, Default)]
@@ -28,9 +29,48 @@ impl Metrics {
         self.add(name, "gauge", help, &[(String::new(), value)]);
     }
 
+    /// How long something took, in buckets.
+    pub fn histogram(&mut self, name: &str, help: &str, times: &Times) {
+        let Times { buckets, sum, count } = times;
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} histogram");
+        for (bound, value) in BOUNDS.iter().zip(buckets) {
+            let _ = writeln!(self.0, "{name}_bucket{{le=\"{bound}\"}} {value}");
+        }
+        let _ = writeln!(self.0, "{name}_bucket{{le=\"+Inf\"}} {count}");
+        let _ = writeln!(self.0, "{name}_sum {}\n{name}_count {count}", sum.as_secs_f64());
+    }
+
     /// All of it.
     pub fn into_text(self) -> String {
         self.0
+    }
+}
+
+/// Prometheus' own bounds, in seconds.
+const BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Times that were counted; each bucket has those below its bound.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    buckets: [u64; BOUNDS.len()],
+    sum: Duration,
+    count: u64,
+}
+
+impl Times {
+    /// One more.
+    pub fn note(&mut self, took: Duration) {
+        for (bound, bucket) in BOUNDS.iter().zip(&mut self.buckets) {
+            *bucket += u64::from(took.as_secs_f64() <= *bound);
+        }
+        self.sum += took;
+        self.count += 1;
+    }
+
+    /// What one took on average.
+    pub fn average(&self) -> Duration {
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        self.sum.checked_div(count).unwrap_or_default()
     }
 }
 
@@ -75,7 +115,6 @@ pub fn of_loops(text: &mut Metrics, loops: &[&dyn Loop]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     struct Busy;
 

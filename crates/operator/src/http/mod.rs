@@ -5,3 +5,4 @@ pub mod client;
 pub mod metrics;
 pub mod page;
 pub mod server;
+mod shape;

@@ -1,5 +1,6 @@
 //! One cluster, as everything that works on it knows it.
 
+use api::memgraph::Memgraph;
 use bolt::message::Auth;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub call: Duration,
     /// A command to a database.
     pub command: Duration,
+    /// All statements for a new MAIN together: less than a turn, which has to write the record after them.
+    pub statements: Duration,
     /// How long a new process must have been seen with its container before the two are believed to belong
     /// together: longer than a kubelet takes to report the end of a container.
     pub settle: Duration,
@@ -93,6 +96,7 @@ impl Default for Settings {
             silent_probe: Duration::from_millis(200),
             call: Duration::from_secs(3),
             command: Duration::from_secs(4),
+            statements: Duration::from_secs(40),
             settle: Duration::from_secs(2),
             fence: Duration::from_secs(3),
             gateways: Duration::from_secs(3),
@@ -123,6 +127,8 @@ pub struct Cluster {
     pub settings: Arc<Settings>,
     /// Whom to log in as.
     pub auth: Auth<'static>,
+    /// Which Memgraph is declared, if that is known. While pods are made anew some still have the one before.
+    pub memgraph: Option<Memgraph>,
 }
 
 impl Cluster {

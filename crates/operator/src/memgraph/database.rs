@@ -2,6 +2,7 @@
 
 use crate::bolt::Connection;
 use crate::bolt::cells::{only_number, rows};
+use api::memgraph::Memgraph;
 use bolt::client::{ClientError, QueryResult};
 use bolt::packstream::Value;
 use mainstay_core::memgraph::ids::{ProofId, Term};
@@ -93,8 +94,12 @@ pub async fn replicas(
 }
 
 /// What needs a storage transaction.
-pub async fn data(connection: &mut Connection, patience: Duration) -> Result<Data, AskError> {
-    let storage = storage(connection, patience).await?;
+pub async fn data(
+    connection: &mut Connection,
+    declared: Option<Memgraph>,
+    patience: Duration,
+) -> Result<Data, AskError> {
+    let storage = storage(connection, declared, patience).await?;
     let (mark, marks) = mark(connection, patience).await?;
     let snapshots = match connection.query(SHOW_SNAPSHOTS, patience).await {
         Ok(result) => !result.records.is_empty(),
@@ -110,13 +115,35 @@ pub async fn data(connection: &mut Connection, patience: Duration) -> Result<Dat
     })
 }
 
-async fn storage(connection: &mut Connection, patience: Duration) -> Result<StorageInfo, AskError> {
-    let result = match connection.query(STORAGE_3_11, patience).await {
+/// The form of the declared version first: an error in the log of a database at every probe is one that hides others. The
+/// other form if that does not say it: a pod may still have the version before.
+async fn storage(
+    connection: &mut Connection,
+    declared: Option<Memgraph>,
+    patience: Duration,
+) -> Result<StorageInfo, AskError> {
+    let [first, second] = storage_forms(declared);
+    match connection.query(first, patience).await {
         // A syntax error before 3.11, where the plain form has everything.
-        Err(ClientError::ServerFailure(_)) => connection.query(STORAGE_3_6, patience).await?,
-        other => other?,
-    };
+        Err(ClientError::ServerFailure(_)) => {}
+        Err(error) => return Err(error.into()),
+        Ok(result) => {
+            if let Ok(read) = StorageInfo::read(&rows(&result)) {
+                return Ok(read);
+            }
+        }
+    }
+    let result = connection.query(second, patience).await?;
     Ok(StorageInfo::read(&rows(&result))?)
+}
+
+fn storage_forms(declared: Option<Memgraph>) -> [&'static str; 2] {
+    let newer = Memgraph { major: 3, minor: 11 };
+    if declared.is_some_and(|declared| declared < newer) {
+        [STORAGE_3_6, STORAGE_3_11]
+    } else {
+        [STORAGE_3_11, STORAGE_3_6]
+    }
 }
 
 /// The mark, and how many vertices are marks.
@@ -143,4 +170,17 @@ pub async fn mark(connection: &mut Connection, patience: Duration) -> Result<(Op
 /// The only number of a result.
 pub fn number(result: &QueryResult) -> Option<i64> {
     only_number(result, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declared_version_says_how_storage_is_asked_for_first() {
+        let first = |minor| storage_forms(Some(Memgraph { major: 3, minor }))[0];
+        assert_eq!((first(6), first(10)), (STORAGE_3_6, STORAGE_3_6));
+        assert_eq!((first(11), first(12)), (STORAGE_3_11, STORAGE_3_11));
+        assert_eq!(storage_forms(None)[0], STORAGE_3_11);
+    }
 }

@@ -2,19 +2,17 @@
 
 use super::act::{Acted, Actor};
 use super::cluster::{Cluster, Settings};
+use super::footing::{Declared, Footing, Setback};
 use super::observe::{Given, Look, ObserveError, Remembered, observe};
-use super::report::{self, Told, resets};
-use super::resources;
+use super::report::{self, Place, Told, resets};
 use super::volumes::Volumes;
 use crate::call::{CallError, bounded, optional};
 use crate::clock::wall;
 use crate::engine;
 use crate::engine::keeper::Turned;
 use crate::engine::lease::Permit;
+use api::memgraph::MemgraphCluster;
 use api::memgraph::wishes::Asked;
-use api::memgraph::{BadSpec, Credentials, MemgraphCluster};
-use bolt::message::Auth;
-use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::memgraph::ids::{Ordinal, Pods, Term};
 use mainstay_core::memgraph::invariants;
@@ -24,10 +22,9 @@ use mainstay_core::memgraph::quarantine::{self, Keep};
 use mainstay_core::memgraph::record::State;
 use mainstay_core::memgraph::rolling::{self, Rolling};
 use mainstay_core::memgraph::rules::{Rule, Rules};
-use mainstay_core::memgraph::spec::Spec;
 use mainstay_core::memgraph::{Plan, Record, decide};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why a turn came to nothing. Nothing was changed.
@@ -39,9 +36,9 @@ pub enum TurnError {
     /// Its name cannot be one.
     #[error(transparent)]
     Name(#[from] NotAClusterName),
-    /// Its spec cannot be followed.
-    #[error("spec: {0}")]
-    Spec(#[from] BadSpec),
+    /// Something that was declared is not so, and there is no cluster yet to look after.
+    #[error("{0}")]
+    Setbacks(String),
     /// The Secret with the credentials cannot be used.
     #[error("the Secret `{name}` cannot be used: {why}")]
     Secret {
@@ -50,9 +47,6 @@ pub enum TurnError {
         /// Why.
         why: String,
     },
-    /// The objects of the cluster could not be made.
-    #[error("{0}")]
-    Resources(#[from] resources::ApplyError),
     /// It could not look.
     #[error(transparent)]
     Observe(#[from] ObserveError),
@@ -66,20 +60,12 @@ pub struct Keeper {
     settings: Arc<Settings>,
     remembered: Remembered,
     restored: bool,
-    ensured: Option<Ensured>,
+    footing: Footing,
+    /// Turns that came to nothing since the last one that did not; one that is cut off counts too.
+    failed: u32,
     reporter: report::Reporter,
     volumes: Volumes,
 }
-
-/// The objects of the cluster were there, for this generation of its spec.
-struct Ensured {
-    generation: Option<i64>,
-    at: Instant,
-    token: Option<String>,
-}
-
-/// How often the objects are looked at although nothing changed.
-const ENSURE_EVERY: Duration = Duration::from_secs(30);
 
 impl engine::keeper::Keeper for Keeper {
     type Told = Told;
@@ -96,10 +82,14 @@ impl engine::keeper::Keeper for Keeper {
                 told: None,
             });
         };
+        self.failed = self.failed.saturating_add(1);
         let turned = Box::pin(self.turn_of(&object, permit)).await;
         let told = match &turned {
-            Ok(told) => told.clone(),
-            Err(error) => Told::failed(error),
+            Ok(told) => {
+                self.failed = 0;
+                told.clone()
+            }
+            Err(error) => Told::failed(error, self.failed),
         };
         self.reporter
             .report(&api, &object, &told, &self.remembered, permit, &self.settings)
@@ -122,18 +112,21 @@ impl Keeper {
             settings,
             remembered: Remembered::default(),
             restored: false,
-            ensured: None,
+            footing: Footing::default(),
+            failed: 0,
             reporter: report::Reporter::default(),
             volumes: Volumes::default(),
         }
     }
 
     async fn turn_of(&mut self, object: &MemgraphCluster, permit: &Permit) -> Result<Told, TurnError> {
-        let cluster = self.cluster(object).await?;
-        let spec = Spec {
-            rules: cluster.settings.rules,
-            ..object.spec.parse()?
-        };
+        let (cluster, unusable) = self.cluster(object).await?;
+        let Declared {
+            spec,
+            paused_until,
+            mut setbacks,
+        } = self.footing.declared(object, cluster.settings.rules);
+        let followed = setbacks.is_empty();
         let status = object.status.clone().unwrap_or_default();
         if !self.restored {
             self.remembered.processes.restore(&status.processes);
@@ -148,7 +141,7 @@ impl Keeper {
                 approve_reset: asked.approve_reset,
                 reset: asked.reset,
                 hibernated: object.spec.hibernated,
-                paused_until: object.spec.paused_until()?,
+                paused_until,
             },
             memory: Memory {
                 status_term: status.term.map(Term),
@@ -156,8 +149,13 @@ impl Keeper {
                 crowded: Pods::default(),
             },
         };
-        let token = self.ensure(&cluster, object, permit).await?;
+        let (token, refused) = self.footing.ensure(&cluster, object, permit, followed).await;
+        setbacks.extend(unusable.into_iter().chain(refused));
         let mut look = observe(&cluster, given, &mut self.remembered).await?;
+        if look.stored.document.is_none() && !setbacks.is_empty() {
+            // Nothing to look after yet: a cluster begins as it is declared, or not at all.
+            return Err(TurnError::Setbacks(said(&setbacks)));
+        }
         let now = wall();
         let record = look.stored.document.as_ref().map(|d| d.record.clone());
         let rolling = rolling::next(record.as_ref(), &look.observed, now, &look.workload.outdated());
@@ -216,6 +214,7 @@ impl Keeper {
         let quarantines = self.volumes.quarantines(&cluster);
         let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
         told.quarantines = Some(quarantines);
+        told.setbacks = setbacks;
         if let Some(Rolling::Wait(why)) = rolling {
             told.notes
                 .push(format!("the restart for a new template waits: {why}"));
@@ -249,32 +248,6 @@ impl Keeper {
         }
     }
 
-    async fn ensure(
-        &mut self,
-        cluster: &Cluster,
-        object: &MemgraphCluster,
-        permit: &Permit,
-    ) -> Result<Option<String>, TurnError> {
-        let generation = object.metadata.generation;
-        if let Some(ensured) = &self.ensured
-            && ensured.generation == generation
-            && ensured.at.elapsed() < ENSURE_EVERY
-        {
-            return Ok(ensured.token.clone());
-        }
-        let token = if self.settings.manage {
-            resources::ensure(cluster, object, permit).await?
-        } else {
-            resources::token(cluster).await?
-        };
-        self.ensured = Some(Ensured {
-            generation,
-            at: Instant::now(),
-            token: token.clone(),
-        });
-        Ok(token)
-    }
-
     fn told(
         cluster: &Cluster,
         plan: Plan,
@@ -289,13 +262,21 @@ impl Keeper {
                 .iter()
                 .map(|name| format!("the annotation `{name}` cannot be read and is ignored")),
         );
+        let places = look.workload.pods.iter().map(|pod| {
+            let ip = pod.ip.map(|ip| ip.to_string());
+            let replication = cluster.replica_address(pod.ordinal, ip.as_deref());
+            (pod.ordinal, Place { ip, replication })
+        });
         Told {
             cluster: cluster.name.to_string(),
+            places: places.collect(),
             document: look.stored.document.clone(),
             observed: Some(look.observed),
             plan,
             acted,
             quarantines: None,
+            setbacks: Vec::new(),
+            failed: 0,
             violations: violations.iter().map(ToString::to_string).collect(),
             notes,
             error: None,
@@ -303,43 +284,22 @@ impl Keeper {
         }
     }
 
-    async fn cluster(&self, object: &MemgraphCluster) -> Result<Cluster, TurnError> {
+    async fn cluster(&mut self, object: &MemgraphCluster) -> Result<(Cluster, Option<Setback>), TurnError> {
         let name: ClusterName = self.name.parse()?;
-        let auth = match &object.spec.credentials {
-            None => Auth::None,
-            Some(credentials) => self.credentials(credentials).await?,
-        };
-        Ok(Cluster {
+        let from = object.spec.credentials.as_ref();
+        let (auth, setback) = self
+            .footing
+            .auth(&self.client, &self.namespace, &self.settings, from)
+            .await?;
+        let cluster = Cluster {
             name,
             namespace: self.namespace.clone(),
             client: self.client.clone(),
             settings: Arc::clone(&self.settings),
             auth,
-        })
-    }
-
-    async fn credentials(&self, from: &Credentials) -> Result<Auth<'static>, TurnError> {
-        let Credentials {
-            secret_name,
-            username_key,
-            password_key,
-        } = from;
-        let wrong = |why: String| TurnError::Secret {
-            name: secret_name.clone(),
-            why,
+            memgraph: object.spec.memgraph(),
         };
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let secret = bounded(self.settings.call, secrets.get(secret_name))
-            .await
-            .map_err(|error| wrong(error.to_string()))?;
-        let data = secret.data.unwrap_or_default();
-        let text = |key: &String| {
-            let bytes = data
-                .get(key)
-                .ok_or_else(|| wrong(format!("it has no key `{key}`")))?;
-            String::from_utf8(bytes.0.clone()).map_err(|_| wrong(format!("`{key}` is not text")))
-        };
-        Ok(Auth::basic(text(username_key)?, text(password_key)?))
+        Ok((cluster, setback))
     }
 
     /// Something is under way or was seen changing: look again soon.
@@ -361,6 +321,11 @@ impl Keeper {
         let until = told.plan.wake.map(|wake| wake.since(wall()));
         until.map_or(wait, |until| until.clamp(busy_interval, wait))
     }
+}
+
+fn said(setbacks: &[Setback]) -> String {
+    let all: Vec<&str> = setbacks.iter().map(|setback| setback.message.as_str()).collect();
+    all.join("; ")
 }
 
 /// MAIN serves and answers: there is time to ask for what is not urgent.
@@ -388,6 +353,7 @@ mod tests {
     use mainstay_core::memgraph::ids::{DatabaseId, PodUid, ProcessId, VolumeId};
     use mainstay_core::memgraph::observed::{Answer, Contact, Pod, PodObject};
     use mainstay_core::memgraph::record::{Candidate, Main, Writes};
+    use mainstay_core::memgraph::spec::Spec;
     use mainstay_core::time::Time;
 
     fn seen(terminating: bool, role: Role) -> Observed {
@@ -400,6 +366,7 @@ mod tests {
             ready: true,
             addressed: true,
             start_fence: true,
+            fsync: true,
         };
         let answer = Answer {
             at: Time(1),

@@ -3,6 +3,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `keeper` | one turn: observe, decide, check, act, report |
+//! | `footing` | what a turn stands on: spec, credentials, objects |
 //! | `stored` | the record in its ConfigMap |
 //! | `pods`, `gateways` | what Kubernetes says |
 //! | `probe`, `database` | what the databases say |
@@ -17,6 +18,7 @@ pub mod act;
 pub mod cluster;
 pub mod contacts;
 pub mod database;
+pub mod footing;
 pub mod gateways;
 pub mod keeper;
 pub mod observe;

@@ -164,6 +164,7 @@ fn seen(ordinal: Ordinal, pod: &Pod, volume: Option<VolumeId>) -> Option<Seen> {
             ready,
             addressed: ip.is_some(),
             start_fence: has_start_fence(pod),
+            fsync: has_fsync(pod),
         },
         ip,
         prepared: has_our_init_container(pod) && has_our_helper(pod),
@@ -192,6 +193,30 @@ fn has_start_fence(pod: &Pod) -> bool {
         .filter(|c| c.name == CONTAINER)
         .flat_map(|c| c.args.iter().flatten())
         .any(|arg| arg.starts_with(&flag))
+}
+
+/// Is it started to write every commit through to disk (R12)? A flag counts that is given last; what a file of flags
+/// says is not known.
+fn has_fsync(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut every_commit = false;
+    let mut wal = true;
+    for arg in containers
+        .filter(|c| c.name == CONTAINER)
+        .flat_map(|c| c.args.iter().flatten())
+    {
+        // gflags takes one dash or two, and `_` for `-`.
+        let flag = arg.trim_start_matches('-').replace('_', "-");
+        let (name, value) = flag.split_once('=').unwrap_or((flag.as_str(), "true"));
+        match name {
+            "storage-wal-file-flush-every-n-tx" => every_commit = value == "1",
+            "storage-wal-enabled" => wal = value == "true",
+            "nostorage-wal-enabled" => wal = false,
+            "flag-file" | "flagfile" => return false,
+            _ => {}
+        }
+    }
+    every_commit && wal
 }
 
 /// One of the same name in an adopted StatefulSet deletes the data at once, as the seeds have it.
@@ -262,6 +287,32 @@ mod tests {
         assert_eq!(claim(&read).as_deref(), Some("lib-storage-db-1"));
         let waits = pod(&json!({"waiting": {"reason": "CrashLoopBackOff"}}), &before);
         assert_eq!(seen(Ordinal(1), &waits, None).unwrap().object.running, None);
+    }
+
+    #[test]
+    fn only_what_is_started_to_write_every_commit_through_does() {
+        let with = |args: &[&str]| {
+            let mut pod = pod(&json!({"running": {}}), &json!({}));
+            if let Some(container) = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()) {
+                container.args = Some(args.iter().map(|arg| (*arg).to_owned()).collect());
+            }
+            seen(Ordinal(1), &pod, None).unwrap().object.fsync
+        };
+        let flush = "--storage-wal-file-flush-every-n-tx=1";
+        assert!(with(&["--log-level=WARNING", flush]));
+        assert!(with(&[
+            "--storage_wal_file_flush_every_n_tx=1",
+            "--storage-wal-enabled=true"
+        ]));
+        assert!(!with(&[]), "Memgraph's default is every 100000");
+        assert!(!with(&["--storage-wal-file-flush-every-n-tx=100000"]));
+        assert!(
+            !with(&[flush, "--storage-wal-file-flush-every-n-tx=7"]),
+            "the last one counts"
+        );
+        assert!(!with(&[flush, "--nostorage-wal-enabled"]));
+        assert!(!with(&[flush, "--storage_wal_enabled=false"]));
+        assert!(!with(&[flush, "--flag-file=/etc/more"]));
     }
 
     #[test]

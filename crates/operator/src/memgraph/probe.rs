@@ -87,7 +87,7 @@ async fn ask(
         }
     }
     if alive {
-        match database::data(&mut connection, patience).await {
+        match database::data(&mut connection, cluster.memgraph, patience).await {
             Ok(data) => said.data = Some(data),
             Err(error) => {
                 tracing::debug!(%ip, %error, "the data could not be read");

@@ -36,10 +36,14 @@ impl Stored {
         let api = cluster.config_maps();
         let name = cluster.name.record();
         let found = optional(bounded(cluster.settings.call, api.get(&name)).await)?;
-        match found {
-            None => Ok(Self::default()),
-            Some(map) => Self::parse(map),
+        let mut stored = match found {
+            None => Self::default(),
+            Some(map) => Self::parse(map)?,
+        };
+        if stored.document.is_none() && stored.warning.is_none() {
+            stored.warning = left_by_memgraph_controller(cluster).await?;
         }
+        Ok(stored)
     }
 
     /// Reads what a ConfigMap holds.
@@ -120,6 +124,25 @@ impl Stored {
         self.map = Some(written);
         self.document = Some(document.clone());
     }
+}
+
+/// What memgraph-controller left under its own names. People are told; nobody is made MAIN for it (R8): it is written by
+/// whoever comes last, and its owner may be gone for long.
+async fn left_by_memgraph_controller(cluster: &Cluster) -> Result<Option<String>, CallError> {
+    let maps = cluster.config_maps();
+    for name in [
+        format!("{}-state", cluster.name),
+        "memgraph-controller-state".to_owned(),
+    ] {
+        let found = optional(bounded(cluster.settings.call, maps.get(&name)).await)?;
+        let index = found.and_then(|map| map.data?.remove(TARGET_MAIN_INDEX));
+        if let Some(index) = index {
+            return Ok(Some(format!(
+                "`{TARGET_MAIN_INDEX}` in the ConfigMap `{name}` of memgraph-controller names pod {index}: a hint, not a record; see that memgraph-controller does not run any more"
+            )));
+        }
+    }
+    Ok(None)
 }
 
 fn keys(document: &Document) -> Result<BTreeMap<String, String>, CallError> {

@@ -56,6 +56,10 @@ impl Audience<Told> for RingBoard {
     fn forget(&self, key: &Key) {
         self.state().remove(key);
     }
+
+    fn forget_all(&self) {
+        self.state().clear();
+    }
 }
 
 impl Page for RingBoard {

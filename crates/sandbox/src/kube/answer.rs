@@ -163,7 +163,7 @@ impl Kubernetes {
         let refusals = |fault: &Fault| {
             matches!(
                 fault,
-                Fault::Refuse | Fault::TooManyRequests(_) | Fault::ServerError
+                Fault::Refuse | Fault::TooManyRequests(_) | Fault::ServerError | Fault::Denied(..)
             )
         };
         match self.hit(request, refusals) {
@@ -178,6 +178,14 @@ impl Kubernetes {
                 });
                 response.headers_mut().insert(RETRY_AFTER, seconds.into());
                 return Ok(Some(response));
+            }
+            Some(Fault::Denied(code, message)) => {
+                return Ok(Some(failed(&Failure {
+                    code,
+                    reason: if code == 422 { "Invalid" } else { "Forbidden" },
+                    message,
+                    details: Value::Null,
+                })));
             }
             Some(_) => {
                 return Ok(Some(failed(&Failure {

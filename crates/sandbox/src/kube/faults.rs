@@ -20,6 +20,8 @@ pub enum Fault {
     TooManyRequests(u32),
     /// 500; nothing is done.
     ServerError,
+    /// A webhook, a quota or the object's own check says no with this code and these words; nothing is done.
+    Denied(u16, String),
     /// A list is answered as it was so many revisions ago.
     StaleList(u64),
     /// A watch breaks.

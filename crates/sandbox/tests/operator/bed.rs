@@ -27,7 +27,7 @@ use operator::{Config as OperatorConfig, Operator};
 use sandbox::kube::Kubernetes;
 use sandbox::node::{BackOff, Config, Images, Nodes, Party};
 use sandbox::standin::memgraph::client::{Client as Bolt, Outcome};
-use serde_json::json;
+use serde_json::{Value, json};
 use sim::kube::User;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -116,23 +116,28 @@ impl Bed {
 
     /// A cluster of so many pods. The last flags are the stand-in's own.
     pub(crate) async fn create(&self, replicas: u8) -> Result<()> {
-        self.create_cluster(replicas, false).await
+        self.create_with(json!({ "replicas": replicas })).await
     }
 
     /// The same, with gateways: their pods do nothing here.
     pub(crate) async fn create_with_gateway(&self, replicas: u8) -> Result<()> {
-        self.create_cluster(replicas, true).await
+        self.create_with(json!({ "replicas": replicas, "gateway": { "enabled": true } }))
+            .await
     }
 
-    async fn create_cluster(&self, replicas: u8, gateway: bool) -> Result<()> {
+    /// One that is declared like this.
+    pub(crate) async fn create_with(&self, more: Value) -> Result<()> {
+        let mut spec = json!({
+            "gateway": { "enabled": false },
+            "flags": ["--replication-address=0.0.0.0", "--profile=3.12"],
+        });
+        if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+            spec.extend(more);
+        }
         let cluster: MemgraphCluster = serde_json::from_value(json!({
             "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
             "metadata": { "name": NAME, "namespace": "default" },
-            "spec": {
-                "replicas": replicas,
-                "gateway": { "enabled": gateway },
-                "flags": ["--replication-address=0.0.0.0", "--profile=3.12"],
-            },
+            "spec": spec,
         }))?;
         self.clusters().create(&PostParams::default(), &cluster).await?;
         Ok(())

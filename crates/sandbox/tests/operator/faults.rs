@@ -2,7 +2,6 @@
 
 use crate::bed::{Bed, NAME};
 use anyhow::{Context, Result, ensure};
-use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::record::{Record, State};
@@ -134,45 +133,6 @@ async fn a_cluster_sleeps_and_wakes_as_it_was() -> Result<()> {
     let awake = bed.until_protected().await?;
     let main = awake.main.context("nobody serves")?.pod.0;
     ensure!(bed.count(main, "Written").await? == 1);
-    operator.stop().await?;
-    bed.end().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_of_somebody_else_is_adopted_without_a_new_pod() -> Result<()> {
-    let bed = Bed::new().await?;
-    bed.stateful_set_of_somebody_else(2).await?;
-    for pod in [0, 1] {
-        bed.until_answers(pod).await?;
-    }
-    let address = bed.address(1, 10_000).await?;
-    let outcome = bed
-        .bolt(1)
-        .await?
-        .query("SET REPLICATION ROLE TO REPLICA WITH PORT 10000")
-        .await?;
-    ensure!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
-    // The network of the sandbox sees a new port a moment later.
-    while tokio::net::TcpStream::connect(address).await.is_err() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    for (pod, query) in [
-        (0, format!("REGISTER REPLICA memgraph_ha_1 SYNC TO \"{address}\"")),
-        (0, "CREATE (:Written)".to_owned()),
-    ] {
-        let outcome = bed.bolt(pod).await?.query(&query).await?;
-        ensure!(matches!(outcome, Outcome::Done(_)), "{query}: {outcome:?}");
-    }
-    let uids = |pods: Vec<k8s_openapi::api::core::v1::Pod>| -> Vec<Option<String>> {
-        pods.iter().map(ResourceExt::uid).collect()
-    };
-    let before = uids(bed.pods().list(&ListParams::default()).await?.items);
-    bed.create(2).await?;
-    let operator = bed.operator().await?;
-    let record = bed.until_protected().await?;
-    ensure!(serves(&record, 0));
-    ensure!(bed.count(1, "Written").await? == 1);
-    ensure!(uids(bed.pods().list(&ListParams::default()).await?.items) == before);
     operator.stop().await?;
     bed.end().await
 }

@@ -1,10 +1,13 @@
 //! The operator on the small Kubernetes, with stand-ins as real processes.
 
+mod adoption;
 mod bed;
 mod false_divergence;
 mod faults;
 mod kills;
 mod manifests;
+mod mistakes;
+mod order;
 mod rights;
 mod through_gateway;
 #[path = "../shared/trap.rs"]

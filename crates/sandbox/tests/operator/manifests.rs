@@ -31,6 +31,29 @@ fn bad_pods() -> Vec<(Value, &'static str)> {
         ),
         (json!({ "image": "memgraph memgraph:3.12.0" }), "blanks"),
         (json!({ "image": 3 }), "image"),
+        (json!({ "image": "memgraph/memgraph:3.5.1" }), "before 3.6"),
+        (json!({ "image": "memgraph/memgraph:v3.0" }), "before 3.6"),
+        (
+            json!({ "image": "memgraph/memgraph:2.22.1-malloc" }),
+            "before 3.6",
+        ),
+        (
+            json!({ "image": format!("memgraph/memgraph:2.22@sha256:{}", "0".repeat(64)) }),
+            "before 3.6",
+        ),
+        (json!({ "version": "3.5" }), "3.6 or later"),
+        (json!({ "version": "2.22.1" }), "3.6 or later"),
+        (json!({ "version": "newest" }), "3.6 or later"),
+        (json!({ "version": "3" }), "3.6 or later"),
+        (json!({ "version": "3.6" }), "different versions"),
+        (
+            json!({ "image": "memgraph/memgraph:3.10.0", "version": "3.1" }),
+            "3.6 or later",
+        ),
+        (
+            json!({ "image": "memgraph/memgraph:3.12.0", "version": "3.12.1" }),
+            "different versions",
+        ),
         (json!({ "storage": { "size": "0Gi" } }), "such as 10Gi"),
         (json!({ "storage": { "size": "large" } }), "such as 10Gi"),
         (json!({ "storage": { "size": "-1Gi" } }), "such as 10Gi"),
@@ -70,9 +93,22 @@ fn bad_policies() -> Vec<(Value, &'static str)> {
         (json!({ "failover": { "syncGrace": "500ms" } }), "1s to 1h"),
         (json!({ "failover": { "syncGrace": "soon" } }), "syncGrace"),
         (json!({ "failover": { "syncGrace": 5 } }), "syncGrace"),
-        (json!({ "failover": { "drain": "0s" } }), "1s to 10m"),
-        (json!({ "failover": { "drain": "11m" } }), "1s to 10m"),
+        (json!({ "failover": { "drain": "0s" } }), "1s to 45s"),
+        (json!({ "failover": { "drain": "46s" } }), "1s to 45s"),
         (json!({ "failover": { "drain": "" } }), "drain"),
+        // What `duration()` takes and whole numbers do not.
+        (json!({ "failover": { "drain": "1.5s" } }), "such as 10s"),
+        (json!({ "failover": { "syncGrace": "1.5s" } }), "such as 5s"),
+        (json!({ "hardReset": { "quiet": "0.5h" } }), "such as 2m"),
+        (json!({ "hardReset": { "quiet": "+2m" } }), "such as 2m"),
+        (json!({ "gateway": { "hold": "1.5s" } }), "such as 10s"),
+        (json!({ "gateway": { "drain": "1.5s" } }), "such as 20s"),
+        (json!({ "gateway": { "idle": "1.5m" } }), "such as 30m"),
+        (
+            json!({ "gateway": { "connectTimeout": "1s500us" } }),
+            "such as 1s",
+        ),
+        (json!({ "gateway": { "loginTimeout": "1.5s" } }), "such as 10s"),
         (json!({ "durability": "Maybe" }), "durability"),
         (
             json!({ "durability": "Relaxed", "failover": { "writesWithoutSync": "Never" } }),
@@ -142,6 +178,18 @@ fn bad_wishes() -> Vec<(Value, &'static str)> {
             "such as 2026-11-16T04:00:00Z",
         ),
         (
+            json!({ "paused": { "until": "2026-13-40T00:00:00Z" } }),
+            "such as 2026-11-16T04:00:00Z",
+        ),
+        (
+            json!({ "paused": { "until": "1969-01-01T00:00:00Z" } }),
+            "such as 2026-11-16T04:00:00Z",
+        ),
+        (
+            json!({ "paused": { "until": "2026-02-30T00:00:00Z" } }),
+            "spec.paused.until",
+        ),
+        (
             json!({ "hibernated": true, "paused": { "until": "2026-11-16T04:00:00Z" } }),
             "remove spec.paused",
         ),
@@ -171,6 +219,14 @@ fn bad_flags() -> Vec<(Value, &'static str)> {
         "--storage-mode=ON_DISK_TRANSACTIONAL",
         "--coordinator-id=1",
         "--management-port=1",
+        "--nostorage-wal-enabled",
+        "--nodata-recovery-on-startup",
+        "--noreplication_restore_state_on_startup",
+        "--flag-file=/x",
+        "--flag_file=/x",
+        "--flagfile=/x",
+        "--fromenv=storage_wal_enabled",
+        "--tryfromenv=storage_wal_enabled",
     ] {
         all.push((flag(ours), "remove it"));
     }
@@ -255,6 +311,20 @@ async fn what_cannot_change_later_is_refused_and_what_can_is_not() -> Result<()>
         "defaults: {}",
         made.data
     );
+    let private = format!("private/db@sha256:{}", "0".repeat(64));
+    for (number, (image, version)) in [
+        ("memgraph/memgraph:3.12.0", "3.12"),
+        ("memgraph/memgraph:v3.12.0-malloc", "3.12.0"),
+        ("private/db:7", "3.6"),
+        (private.as_str(), "4.0.1"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let spec = json!({ "image": image, "version": version });
+        let made = bench.create(&format!("v{number}"), &spec).await;
+        made.with_context(|| format!("{image} as {version}"))?;
+    }
     let change = |path: &'static str, value: Value| {
         let mut changed = made.clone();
         if let Some(field) = changed.data.pointer_mut(path) {

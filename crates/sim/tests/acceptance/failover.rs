@@ -370,12 +370,20 @@ fn f14_with_the_other_policies_writes_are_open_and_the_cluster_says_it_is_not_pr
     for policy in [WritesWithoutSync::AfterFailover, WritesWithoutSync::Always] {
         let mut run = after_failover(policy);
         assert_eq!(run.route(0), Some(1));
-        assert!(!counts_as_protected(run.config.spec.durability, run.record()));
+        assert!(!counts_as_protected(
+            run.config.spec.durability,
+            true,
+            run.record()
+        ));
         run.write_acked();
         run.blocked.clear();
         run.quiet();
         run.assert_complete();
-        assert!(counts_as_protected(run.config.spec.durability, run.record()));
+        assert!(counts_as_protected(
+            run.config.spec.durability,
+            true,
+            run.record()
+        ));
     }
 }
 

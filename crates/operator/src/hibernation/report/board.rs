@@ -92,6 +92,10 @@ impl Audience<Told> for Board {
     fn forget(&self, key: &Key) {
         self.state().plans.remove(key);
     }
+
+    fn forget_all(&self) {
+        self.state().plans.clear();
+    }
 }
 
 fn plan(key: &Key, shown: &Shown) -> Value {

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 impl Actor<'_> {
     /// A fresh connection to the very process that is meant, or the outcome of not having one: nothing was sent.
-    async fn reach(&self, target: Target) -> Result<Connection, Outcome> {
+    pub(super) async fn reach(&self, target: Target) -> Result<Connection, Outcome> {
         let settings = &self.cluster.settings;
         let ip = self
             .look
@@ -123,24 +123,6 @@ impl Actor<'_> {
         };
         let run = Run::new("MATCH (m:__mainstay) RETURN m.proof AS proof");
         only_row(self.send(on, &run, Command::Other).await, id)
-    }
-
-    /// The user's statements, on one connection, in order.
-    pub(super) async fn run_statements(&self, on: Target) -> Outcome {
-        let mut connection = match self.reach(on).await {
-            Ok(connection) => connection,
-            Err(outcome) => return outcome,
-        };
-        for statement in self.statements {
-            if let Err(error) = connection.query(statement, self.cluster.settings.command).await {
-                tracing::warn!(pod = %on.pod, %statement, %error, "an onPromotion statement failed");
-                return match verdict(Command::Other, &error) {
-                    Verdict::Is(outcome) => outcome,
-                    _ => Outcome::Refused,
-                };
-            }
-        }
-        Outcome::Done
     }
 
     pub(super) async fn register(

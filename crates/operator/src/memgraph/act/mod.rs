@@ -6,13 +6,14 @@ mod databases;
 mod gateways;
 pub(crate) mod marker;
 mod objects;
+mod statements;
 mod waits;
 
 use super::cluster::Cluster;
 use super::observe::{Look, Remembered};
 use crate::engine::lease::Permit;
 use mainstay_core::memgraph::Plan;
-use mainstay_core::memgraph::ids::{Ordinal, PodUid};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid, Term};
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::rules::Rule;
 use mainstay_core::memgraph::turn::{Outcome, Progress, Turn};
@@ -43,6 +44,8 @@ pub struct Taken {
     pub step: String,
     /// What kind, for the phases of a term.
     pub phase: Option<Phase>,
+    /// The term that it began or took over, if it was done.
+    pub term: Option<Term>,
     /// How it ended.
     pub outcome: Outcome,
     /// How long it took.
@@ -93,6 +96,7 @@ impl Actor<'_> {
             acted.taken.push(Taken {
                 step: step.to_string(),
                 phase: phase(&step),
+                term: begun(&step),
                 outcome,
                 took: began.elapsed(),
             });
@@ -100,7 +104,8 @@ impl Actor<'_> {
             match turn.on(outcome) {
                 Progress::Finished => break,
                 Progress::Ended => {
-                    acted.ended = Some(format!("{step}: {outcome:?}"));
+                    // A step that can say more has said it.
+                    acted.ended.get_or_insert_with(|| format!("{step}: {outcome:?}"));
                     break;
                 }
                 // The same step again: it was refused and is asked until a deadline.
@@ -133,6 +138,7 @@ impl Actor<'_> {
         Taken {
             step: format!("{pod}: delete pod, its template changed"),
             phase: None,
+            term: None,
             outcome,
             took: began.elapsed(),
         }
@@ -149,10 +155,11 @@ impl Actor<'_> {
             | Step::EndProcess { .. } => settings.call,
             Step::PushRecord(_) => settings.poll * 10,
             Step::AwaitFence { .. } | Step::AwaitGateways(..) => settings.probe + settings.call,
+            // Each asks the lease for itself.
+            Step::RunOnPromotion(_) => settings.probe,
             Step::Demote(_)
             | Step::Promote(_)
             | Step::AdvanceMark { .. }
-            | Step::RunOnPromotion(_)
             | Step::Register { .. }
             | Step::Drop { .. }
             | Step::WriteProof { .. }
@@ -170,7 +177,7 @@ impl Actor<'_> {
             Step::PushRecord(revision) => self.push(*revision).await,
             Step::AwaitFence { .. } | Step::AwaitGateways(..) => self.wait_for(step, acted).await,
             Step::AdvanceMark { on, from, to } => self.advance_mark(*on, *from, *to).await,
-            Step::RunOnPromotion(target) => self.run_statements(*target).await,
+            Step::RunOnPromotion(target) => self.run_statements(*target, &mut acted.ended).await,
             Step::Register { on, name, mode, peer } => self.register(*on, *name, *mode, *peer).await,
             Step::Drop { on, name } => self.drop_replica(*on, *name).await,
             Step::WriteProof { on, proof } => self.write_proof(*on, *proof).await,
@@ -182,6 +189,14 @@ impl Actor<'_> {
             Step::DeletePod { target: _, uid } => self.delete_to_reset(step, *uid).await,
             Step::Scale(replicas) => self.scale(*replicas).await,
         }
+    }
+}
+
+fn begun(step: &Step) -> Option<Term> {
+    match step {
+        Step::CreateRecord(record) => Some(record.term),
+        Step::WriteRecord(record) if record.candidate.is_some() => Some(record.term),
+        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
 use kube::api::PostParams;
 use kube::{Api, Resource, ResourceExt};
+use mainstay_core::memgraph::Severity;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::reason::{Reason, Why};
 use std::collections::VecDeque;
@@ -24,7 +25,7 @@ pub(super) struct Seen(VecDeque<String>);
 /// One Event.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
-    warning: bool,
+    severity: Severity,
     reason: String,
     message: String,
 }
@@ -34,54 +35,57 @@ fn worth_saying(told: &Told) -> Vec<Said> {
     let mut all = Vec::new();
     if let Some(error) = &told.error {
         all.push(Said {
-            warning: true,
+            severity: Severity::Warning,
             reason: "TurnFailed".to_owned(),
             message: error.clone(),
         });
     }
     for violation in &told.violations {
         all.push(Said {
-            warning: true,
+            severity: Severity::Warning,
             reason: "PlanRefused".to_owned(),
             message: violation.clone(),
         });
     }
     let done = why_done(told);
-    if let Some(first) = done {
+    for reason in &told.plan.reasons {
+        // What is not done is what a person asks about: nobody who may serve, a diverged replica that stays as it is.
+        let severity = match reason.why.severity() {
+            loud @ (Severity::Warning | Severity::Error) if Some(reason) != done => loud,
+            _ if Some(reason) == done => Severity::Normal,
+            _ => continue,
+        };
         all.push(Said {
-            warning: false,
-            reason: word(&first.why),
-            message: first.to_string(),
+            severity,
+            reason: word(&reason.why),
+            message: reason.to_string(),
         });
-    }
-    // What is not done is what a person asks about: a diverged replica that stays as it is.
-    for refusal in told.plan.reasons.iter().filter(|reason| Some(*reason) != done) {
-        if refusal.why.refused_reset().is_some() {
-            all.push(Said {
-                warning: true,
-                reason: word(&refusal.why),
-                message: refusal.to_string(),
-            });
-        }
     }
     if let Some(ended) = &told.acted.ended {
         all.push(Said {
-            warning: true,
+            severity: Severity::Warning,
             reason: "TurnEnded".to_owned(),
             message: ended.clone(),
         });
     }
     if told.acted.unfenced {
         all.push(Said {
-            warning: true,
+            severity: Severity::Warning,
             reason: "Unfenced".to_owned(),
             message: "the old MAIN could not be fenced in time: promoted all the same, as failover.fenceTimeout says"
                 .to_owned(),
         });
     }
+    for setback in &told.setbacks {
+        all.push(Said {
+            severity: Severity::Warning,
+            reason: setback.reason.to_owned(),
+            message: setback.message.clone(),
+        });
+    }
     for note in &told.notes {
         all.push(Said {
-            warning: true,
+            severity: Severity::Warning,
             reason: "Note".to_owned(),
             message: note.clone(),
         });
@@ -103,6 +107,22 @@ fn needs_approval(told: &Told) -> Option<Ordinal> {
         Why::NeedsApproval { pod } => Some(pod),
         _ => None,
     })
+}
+
+impl Said {
+    fn log(&self, cluster: &str) {
+        let Self {
+            severity,
+            reason,
+            message,
+        } = self;
+        match severity {
+            Severity::Error => tracing::error!(cluster, reason, "{message}"),
+            Severity::Warning => tracing::warn!(cluster, reason, "{message}"),
+            // Its steps are logged as they are taken.
+            Severity::Normal => {}
+        }
+    }
 }
 
 impl Seen {
@@ -140,13 +160,8 @@ impl Seen {
                     replica_name,
                     "SYNC replica diverged - MANUAL INTERVENTION REQUIRED"
                 );
-            } else if said.warning {
-                tracing::warn!(
-                    cluster = object.name_any(),
-                    reason = said.reason,
-                    "{}",
-                    said.message
-                );
+            } else {
+                said.log(&object.name_any());
             }
             let event = event(object, said);
             let namespace = object.namespace().unwrap_or_default();
@@ -156,6 +171,14 @@ impl Seen {
                 tracing::debug!(%error, "an Event was not written");
             }
         }
+    }
+}
+
+/// Kubernetes knows two.
+fn kind(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Normal => "Normal",
+        Severity::Warning | Severity::Error => "Warning",
     }
 }
 
@@ -177,7 +200,7 @@ fn event(object: &MemgraphCluster, said: Said) -> Event {
             ..ObjectMeta::default()
         },
         involved_object: involved,
-        type_: Some(if said.warning { "Warning" } else { "Normal" }.to_owned()),
+        type_: Some(kind(said.severity).to_owned()),
         reason: Some(said.reason),
         message: Some(said.message),
         first_timestamp: now.clone(),
@@ -201,7 +224,7 @@ mod tests {
     fn a_sentence_is_said_once_per_term() {
         let mut seen = Seen::default();
         let said = || Said {
-            warning: false,
+            severity: Severity::Normal,
             reason: "JoinAsync".to_owned(),
             message: "pod-1 is registered ASYNC to catch up".to_owned(),
         };
@@ -233,8 +256,8 @@ mod tests {
             });
             assert_eq!(said.len(), 1, "{why:?}: {said:?}");
             assert_eq!(
-                (said[0].warning, said[0].reason.as_str()),
-                (true, word(&why).as_str())
+                (kind(said[0].severity), said[0].reason.as_str()),
+                ("Warning", word(&why).as_str())
             );
         }
     }
@@ -248,8 +271,31 @@ mod tests {
         };
         let said = worth_saying(&failed);
         assert_eq!(
-            (said.len(), said[0].warning, said[0].message.as_str()),
-            (1, true, "no")
+            (said.len(), said[0].severity, said[0].message.as_str()),
+            (1, Severity::Warning, "no")
         );
+    }
+
+    #[test]
+    fn what_waits_for_a_person_is_said_as_an_error_although_nothing_is_done() {
+        let (main, other) = (Ordinal(0), Ordinal(1));
+        for why in [
+            Why::UnknownState,
+            Why::NobodyEntitled { awaited: main },
+            Why::MainVolumeLost { main, other },
+            Why::SuspiciousData { pod: main },
+            Why::MainReadOnly { pod: other },
+        ] {
+            let told = Told {
+                plan: Plan::wait(Reason::new(Rule::Stuck, why)),
+                ..Told::default()
+            };
+            let said = worth_saying(&told);
+            assert_eq!(said.len(), 1, "{why:?}: {said:?}");
+            assert_eq!(
+                (said[0].severity, said[0].reason.as_str()),
+                (Severity::Error, word(&why).as_str())
+            );
+        }
     }
 }

@@ -4,10 +4,11 @@ mod events;
 pub mod resets;
 mod status;
 
-pub use status::status;
+pub use status::{is_protected, status};
 
-use super::act::{Acted, Phase};
+use super::act::{Acted, Phase, Taken};
 use super::cluster::Settings;
+use super::footing::Setback;
 use super::keeper::TurnError;
 use super::observe::Remembered;
 use crate::call::bounded;
@@ -20,8 +21,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use mainstay_core::memgraph::Plan;
 use mainstay_core::memgraph::document::Document;
+use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::Observed;
-use mainstay_core::memgraph::plan::Step;
+use mainstay_core::memgraph::turn::Outcome;
 use mainstay_core::time::Time;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -46,17 +48,33 @@ pub struct Told {
     pub quarantines: Option<Vec<QuarantineStatus>>,
     /// Things to say that change nothing.
     pub notes: Vec<String>,
+    /// What is declared and not so. The turn was taken all the same.
+    pub setbacks: Vec<Setback>,
     /// Why the turn came to nothing.
     pub error: Option<String>,
+    /// How many turns in a row came to nothing, with this one.
+    pub failed: u32,
+    /// Where the pods are.
+    pub places: BTreeMap<Ordinal, Place>,
     /// When.
     pub at: Time,
 }
 
+/// Where a pod is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its address.
+    pub ip: Option<String>,
+    /// Under which it is registered as a replica.
+    pub replication: Option<String>,
+}
+
 impl Told {
     /// A turn that came to nothing.
-    pub fn failed(error: &TurnError) -> Self {
+    pub fn failed(error: &TurnError, in_a_row: u32) -> Self {
         Self {
             error: Some(error.to_string()),
+            failed: in_a_row,
             at: wall(),
             ..Self::default()
         }
@@ -76,15 +94,36 @@ pub struct Phases {
     pub open: Option<Duration>,
 }
 
-/// The term that this turn began and how long its parts took, if it began one.
+impl Phases {
+    /// With what a later turn did for the same term. It was found out once, and opened once.
+    fn and(self, later: Self) -> Self {
+        let both = |a: Option<Duration>, b: Option<Duration>| a.into_iter().chain(b).reduce(|a, b| a + b);
+        Self {
+            detect: self.detect.or(later.detect),
+            fence: both(self.fence, later.fence),
+            promote: both(self.promote, later.promote),
+            open: self.open.or(later.open),
+        }
+    }
+}
+
+/// The term that this turn began or took over, and how long its parts took. A record that was not written is none.
 pub fn phases(told: &Told) -> Option<(u64, Phases)> {
-    let begun = told.plan.steps.iter().find_map(|planned| match &planned.step {
-        Step::CreateRecord(record) => Some(record),
-        Step::WriteRecord(record) if record.candidate.is_some() => Some(record),
-        _ => None,
-    })?;
+    let done = |taken: &&Taken| taken.outcome == Outcome::Done;
+    let begun = told
+        .acted
+        .taken
+        .iter()
+        .filter(done)
+        .find_map(|taken| taken.term)?;
     let of = |phase: Phase| {
-        let took = told.acted.taken.iter().filter(|taken| taken.phase == Some(phase));
+        let counts = |taken: &&Taken| phase != Phase::Open || done(taken);
+        let took = told
+            .acted
+            .taken
+            .iter()
+            .filter(|taken| taken.phase == Some(phase))
+            .filter(counts);
         let times: Vec<Duration> = took.map(|taken| taken.took).collect();
         (!times.is_empty()).then(|| times.iter().sum())
     };
@@ -104,7 +143,7 @@ pub fn phases(told: &Told) -> Option<(u64, Phases)> {
         promote: of(Phase::Promote),
         open: of(Phase::Open),
     };
-    Some((begun.term.0, phases))
+    Some((begun.0, phases))
 }
 
 /// Writes status and Events, not more often than is of use.
@@ -130,6 +169,8 @@ impl Reporter {
         settings: &Settings,
     ) {
         if let Some((term, phases)) = phases(told) {
+            let before = self.terms.remove(&term);
+            let phases = before.map_or(phases, |before| before.and(phases));
             self.terms.insert(term, phases);
             while self.terms.len() > 10 {
                 self.terms.pop_first();
@@ -192,5 +233,64 @@ impl Reporter {
         };
         let slow = self.written.as_ref().is_some_and(|(_, at)| at.elapsed() < SLOW);
         loud(before) != loud(next) || !slow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_core::memgraph::ids::Term;
+
+    fn taken(phase: Phase, term: Option<u64>, outcome: Outcome, millis: u64) -> Taken {
+        Taken {
+            step: String::new(),
+            phase: Some(phase),
+            term: term.map(Term),
+            outcome,
+            took: Duration::from_millis(millis),
+        }
+    }
+
+    fn told(taken: Vec<Taken>) -> Told {
+        Told {
+            acted: Acted {
+                taken,
+                ..Acted::default()
+            },
+            ..Told::default()
+        }
+    }
+
+    #[test]
+    fn a_term_is_measured_if_it_was_written_and_a_lost_race_is_none() {
+        let lost = told(vec![taken(Phase::Record, Some(7), Outcome::Refused, 5)]);
+        assert_eq!(phases(&lost), None);
+        let proven = told(vec![taken(Phase::Open, None, Outcome::Done, 5)]);
+        assert_eq!(phases(&proven), None, "a proof is no term");
+        let begun = told(vec![taken(Phase::Record, Some(7), Outcome::Done, 5)]);
+        assert_eq!(phases(&begun).map(|(term, _)| term), Some(7));
+    }
+
+    #[test]
+    fn a_turn_that_takes_a_term_over_adds_to_what_the_first_one_measured() {
+        let millis = |millis| Some(Duration::from_millis(millis));
+        let first = Phases {
+            detect: millis(900),
+            fence: millis(30),
+            ..Phases::default()
+        };
+        let later = Phases {
+            detect: millis(4),
+            fence: millis(2),
+            promote: millis(11),
+            open: millis(3),
+        };
+        let both = Phases {
+            detect: millis(900),
+            fence: millis(32),
+            promote: millis(11),
+            open: millis(3),
+        };
+        assert_eq!(first.and(later), both);
     }
 }

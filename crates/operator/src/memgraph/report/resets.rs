@@ -142,6 +142,7 @@ mod tests {
                 .then(Step::WriteRecord(Box::new(record))),
             acted: Acted {
                 taken: vec![Taken {
+                    term: None,
                     step: String::new(),
                     phase: None,
                     outcome,

@@ -10,8 +10,8 @@ use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::{Contact, Observed, Role};
 use mainstay_core::memgraph::reason::Why;
 use mainstay_core::memgraph::record::{State, Writes};
-use mainstay_core::memgraph::{View, counts_as_protected};
-use mainstay_core::time::Time;
+use mainstay_core::memgraph::spec::Durability;
+use mainstay_core::memgraph::{View, counts_as_protected, pair_fsyncs};
 
 /// The status after this turn. A turn that came to nothing keeps what is known.
 pub fn status(
@@ -28,13 +28,43 @@ pub fn status(
     };
     if told.error.is_none() {
         next.reasons = told.plan.reasons.iter().map(ToString::to_string).collect();
+        next.reasons.extend(told.acted.ended.iter().cloned());
         next.reasons.extend(told.notes.iter().cloned());
+        next.reasons
+            .extend(told.setbacks.iter().map(|setback| setback.message.clone()));
         next.processes = processes;
         facts.fill(&mut next);
     }
     next.conditions = facts.conditions(&before.conditions);
     next
 }
+
+const RELAXED: &str = "a replica holds every commit, and spec.durability: Relaxed does not write it through to disk: not called protected";
+const NO_FSYNC: &str = "a replica holds every commit, and MAIN or the replica does not write it through to disk: not called protected; start both pods with --storage-wal-enabled=true --storage-wal-file-flush-every-n-tx=1";
+
+/// Is the process in this pod the one that was proven to protect MAIN?
+fn protects(told: &Told, pod: Ordinal) -> bool {
+    let (Some(document), Some(observed)) = (&told.document, &told.observed) else {
+        return false;
+    };
+    let Some(sync) = document.record.sync else {
+        return false;
+    };
+    sync.pod == pod && observed.answer(pod).is_none_or(|a| a.process == sync.process)
+}
+
+/// Is the cluster protected, and may it be called so?
+pub fn is_protected(told: &Told) -> bool {
+    let (Some(document), Some(seen)) = (&told.document, &told.observed) else {
+        return false;
+    };
+    let record = &document.record;
+    counts_as_protected(seen.spec.durability, pair_fsyncs(seen, record), record)
+        && record.sync.is_some_and(|sync| protects(told, sync.pod))
+}
+
+/// So many turns in a row came to nothing: what was known before is not known any more.
+const TOO_OLD: u32 = 3;
 
 struct Facts<'a> {
     name: String,
@@ -78,7 +108,7 @@ impl Facts<'_> {
                 .map(|pod| PodStatus {
                     name: self.pod(pod.ordinal),
                     role: role(&pod.contact).to_owned(),
-                    protected: self.protects(pod.ordinal),
+                    protected: protects(self.told, pod.ordinal),
                 })
                 .collect();
         }
@@ -114,16 +144,6 @@ impl Facts<'_> {
         next.record = document.data().ok().and_then(|mut keys| keys.remove(RECORD));
     }
 
-    fn protects(&self, pod: Ordinal) -> bool {
-        let (Some(document), Some(observed)) = (&self.told.document, &self.told.observed) else {
-            return false;
-        };
-        let Some(sync) = document.record.sync else {
-            return false;
-        };
-        sync.pod == pod && observed.answer(pod).is_none_or(|a| a.process == sync.process)
-    }
-
     fn lag(&self) -> Option<i64> {
         let observed = self.told.observed.as_ref()?;
         let record = &self.told.document.as_ref()?.record;
@@ -138,7 +158,7 @@ impl Facts<'_> {
             .into_iter()
             .map(|judged| {
                 let old = before.iter().find(|c| c.kind == judged.kind);
-                judged.dated(old, self.told.at, self.told.error.is_some())
+                judged.dated(old, self.told)
             })
             .collect()
     }
@@ -151,7 +171,7 @@ impl Facts<'_> {
             (None, _) if !self.told.violations.is_empty() => {
                 ("PlanRefused".to_owned(), self.told.violations.join("; "))
             }
-            (None, Some(first)) => (word(&first.why), first.to_string()),
+            (None, Some(first)) => (word(&first.why), self.with_end(first.to_string())),
             (None, None) => ("Nothing".to_owned(), String::new()),
         };
         let judge = |kind, holds, yes: &str| Judged {
@@ -162,23 +182,63 @@ impl Facts<'_> {
         };
         let serving = record.is_some_and(|r| r.state == State::Serving);
         let healthy = serving && self.main_answers();
-        let protected = record.is_some_and(|r| {
-            self.told
-                .observed
-                .as_ref()
-                .is_some_and(|seen| counts_as_protected(seen.spec.durability, r))
-                && r.sync.is_some_and(|sync| self.protects(sync.pod))
-        });
         let open = serving && record.is_some_and(|r| r.writes == Writes::Open);
         let unknown = first.is_some_and(|r| matches!(r.why, Why::UnknownState));
         let asleep = record.is_some_and(|r| r.state == State::Hibernated);
         vec![
             judge("Ready", healthy, "MainServes"),
-            judge("Protected", protected, "ProvenByACommit"),
+            self.protected(judge("Protected", is_protected(self.told), "ProvenByACommit")),
             judge("WritesOpen", open, "Open"),
             judge("TopologyKnown", record.is_some() && !unknown, "Recorded"),
             judge("Hibernated", asleep, "Asleep"),
+            self.applied(),
         ]
+    }
+
+    /// A replica that holds every commit and does not write it through protects from less than is promised (R12).
+    fn protected(&self, judged: Judged) -> Judged {
+        let (Some(document), Some(seen)) = (&self.told.document, &self.told.observed) else {
+            return judged;
+        };
+        let (reason, message) = if document.record.sync.is_none() || judged.holds {
+            return judged;
+        } else if seen.spec.durability != Durability::Strict {
+            ("DurabilityRelaxed", RELAXED)
+        } else if !pair_fsyncs(seen, &document.record) {
+            ("NoFsync", NO_FSYNC)
+        } else {
+            return judged;
+        };
+        Judged {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            ..judged
+        }
+    }
+
+    /// What is done, and what came of it if it did not end well.
+    fn with_end(&self, message: String) -> String {
+        match &self.told.acted.ended {
+            Some(ended) => format!("{message}; {ended}"),
+            None => message,
+        }
+    }
+
+    /// Is everything as it was declared? A cluster is looked after in any case.
+    fn applied(&self) -> Judged {
+        let setbacks = &self.told.setbacks;
+        let messages: Vec<&str> = setbacks.iter().map(|setback| setback.message.as_str()).collect();
+        let (reason, message) = match (&self.told.error, setbacks.first()) {
+            (Some(error), _) => ("TurnFailed", error.clone()),
+            (None, Some(first)) => (first.reason, messages.join("; ")),
+            (None, None) => ("AsDeclared", String::new()),
+        };
+        Judged {
+            kind: "Applied",
+            holds: setbacks.is_empty(),
+            reason: reason.to_owned(),
+            message,
+        }
     }
 
     fn main_answers(&self) -> bool {
@@ -202,23 +262,24 @@ impl Facts<'_> {
 }
 
 impl Judged {
-    /// With the time since which it has been so. A turn that came to nothing knows nothing new.
-    fn dated(self, old: Option<&Condition>, now: Time, failed: bool) -> Condition {
+    /// With the time since which it has been so. A turn that came to nothing knows nothing new; after some of them what
+    /// was known is too old to be called so.
+    fn dated(self, old: Option<&Condition>, told: &Told) -> Condition {
         let Self {
             kind,
             holds,
             reason,
             message,
         } = self;
-        let status = match old {
-            Some(old) if failed => old.status.clone(),
-            None if failed => "Unknown".to_owned(),
-            _ if holds => "True".to_owned(),
-            _ => "False".to_owned(),
+        let status = match (&told.error, old) {
+            (Some(_), Some(old)) if told.failed < TOO_OLD => old.status.clone(),
+            (Some(_), _) => "Unknown".to_owned(),
+            (None, _) if holds => "True".to_owned(),
+            (None, _) => "False".to_owned(),
         };
         let since = old
             .filter(|old| old.status == status)
-            .map_or_else(|| rfc3339(now), |old| old.last_transition_time.clone());
+            .map_or_else(|| rfc3339(told.at), |old| old.last_transition_time.clone());
         Condition {
             kind: kind.to_owned(),
             status,
@@ -250,13 +311,15 @@ fn role(contact: &Contact) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memgraph::footing::Setback;
     use mainstay_core::memgraph::Plan;
     use mainstay_core::memgraph::ids::{DatabaseId, Gen, ProcessId, RegistrationName, Term, VolumeId};
     use mainstay_core::memgraph::observed::{Answer, Memory, Pod, Wishes};
     use mainstay_core::memgraph::reason::Reason;
     use mainstay_core::memgraph::record::{Candidate, Main, Record, Sync};
     use mainstay_core::memgraph::rules::Rule;
-    use mainstay_core::memgraph::spec::{Durability, Spec};
+    use mainstay_core::memgraph::spec::Spec;
+    use mainstay_core::time::Time;
     use serde_json::json;
 
     const A: ProcessId = ProcessId(0xa);
@@ -368,7 +431,8 @@ mod tests {
                 ("Protected", "True"),
                 ("WritesOpen", "True"),
                 ("TopologyKnown", "True"),
-                ("Hibernated", "False")
+                ("Hibernated", "False"),
+                ("Applied", "True")
             ]
         );
         assert_eq!(now.observed_generation, Some(4));
@@ -414,6 +478,42 @@ mod tests {
         assert_eq!(now.target_main_pod, before.target_main_pod);
         let first = after(&failed, &MemgraphClusterStatus::default());
         assert_eq!(condition(&first, "Ready").status, "Unknown");
+    }
+
+    #[test]
+    fn after_some_turns_that_came_to_nothing_no_condition_is_called_true() {
+        let before = after(&told(record(), B), &MemgraphClusterStatus::default());
+        let failed = |in_a_row| Told {
+            error: Some("no API".to_owned()),
+            failed: in_a_row,
+            ..Told::default()
+        };
+        assert_eq!(condition(&after(&failed(2), &before), "Protected").status, "True");
+        for shown in after(&failed(3), &before).conditions {
+            assert_eq!(shown.status, "Unknown", "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_declared_and_not_so_is_a_condition_of_its_own() {
+        let mut refused = told(record(), B);
+        refused.setbacks = vec![Setback {
+            reason: "ObjectNotWritten",
+            message: "StatefulSet: too much".to_owned(),
+        }];
+        let shown = after(&refused, &MemgraphClusterStatus::default());
+        let applied = condition(&shown, "Applied");
+        assert_eq!(
+            (applied.status.as_str(), applied.reason.as_str()),
+            ("False", "ObjectNotWritten")
+        );
+        assert_eq!(condition(&shown, "Ready").status, "True");
+        assert!(
+            shown
+                .reasons
+                .iter()
+                .any(|reason| reason == "StatefulSet: too much")
+        );
     }
 
     #[test]

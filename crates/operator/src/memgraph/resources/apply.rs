@@ -2,7 +2,7 @@
 
 use super::build::objects;
 use crate::apply::{ApplyError, Desk, set};
-use crate::call::{bounded, optional};
+use crate::call::{CallError, bounded, optional};
 use crate::clock::draw;
 use crate::engine::lease::Permit;
 use crate::memgraph::cluster::Cluster;
@@ -17,19 +17,41 @@ use std::collections::BTreeMap;
 /// The key of the push token.
 const TOKEN: &str = "token";
 
-/// Makes sure that every object is there. The token that gateways and helpers know.
+/// Makes sure that every object is there, and says of which it could not. One that is refused keeps no other from being
+/// written; one that is not answered for does, for this time: the others would only wait as long. The token that gateways
+/// and helpers know.
 pub async fn ensure(
     cluster: &Cluster,
     object: &MemgraphCluster,
     permit: &Permit,
-) -> Result<Option<String>, ApplyError> {
+) -> (Option<String>, Vec<ApplyError>) {
     let wanted = objects(object, &cluster.name, &cluster.settings);
     let desk = cluster.desk(permit);
-    let token = Some(ensure_token(cluster, object, desk).await?);
+    let mut errors = Vec::new();
+    let token = match ensure_token(cluster, object, desk).await {
+        Ok(token) => Some(token),
+        Err(error) => {
+            errors.push(error);
+            None
+        }
+    };
     for owned in wanted {
-        desk.apply(owned, carry_over).await?;
+        if errors.iter().any(unanswered) {
+            break;
+        }
+        errors.extend(desk.apply(owned, carry_over).await.err());
     }
-    Ok(token)
+    (token, errors)
+}
+
+fn unanswered(error: &ApplyError) -> bool {
+    matches!(
+        error,
+        ApplyError::Call {
+            source: CallError::Unknown(_),
+            ..
+        }
+    )
 }
 
 /// The push token, if there is one.

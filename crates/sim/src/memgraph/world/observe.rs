@@ -158,6 +158,7 @@ impl State {
             ready: shown,
             addressed: shown,
             start_fence: config.init_file,
+            fsync: true,
         };
         let contact = match lens.contact(n) {
             Some(contact) => contact,

@@ -276,6 +276,7 @@ fn pod(tape: &mut Tape<'_>, pod: u8, main_pod: u8, record: &Record) -> Pod {
         ready: !tape.rarely(),
         addressed: !tape.rarely(),
         start_fence: !tape.rarely(),
+        fsync: true,
     };
     let contact = contact(tape, pod, runs, main_pod, record);
     let refusal = Refusal {

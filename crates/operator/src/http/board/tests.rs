@@ -1,0 +1,219 @@
+//! What is told of clusters, against the list of memgraph-controller.
+
+use super::*;
+use mainstay_core::memgraph::Record;
+use mainstay_core::memgraph::document::Document;
+use mainstay_core::memgraph::ids::{DatabaseId, ProcessId, Term, VolumeId};
+use mainstay_core::memgraph::observed::{Answer, Memory, Observed, Pod, Role, Wishes};
+use mainstay_core::memgraph::record::{Candidate, Main, Writes};
+use mainstay_core::memgraph::rules::Rule;
+use mainstay_core::memgraph::spec::Spec;
+
+fn key() -> Key {
+    Key {
+        namespace: "db".to_owned(),
+        name: "memgraph-ha".to_owned(),
+    }
+}
+
+/// A cluster that this pod serves in that term.
+fn served_by(pod: u8, term: u64) -> Told {
+    let (pod, term) = (Ordinal(pod), Term(term));
+    let candidate = Candidate {
+        pod,
+        process: ProcessId(1),
+        volume: VolumeId(1),
+        peers: vec![],
+        suspect: false,
+        forced: None,
+        claim: None,
+    };
+    let main = Main {
+        pod,
+        process: ProcessId(1),
+        volume: VolumeId(1),
+        database: DatabaseId(1),
+        term,
+        epoch: term,
+        peers: vec![],
+        suspect: false,
+        history_from: Term(0),
+        rebuilt: false,
+    };
+    let record = Record::initialising(term, candidate, Time(1)).serving(main, Writes::Open, Time(2));
+    let seen = |ordinal: u8, role| Pod {
+        ordinal: Ordinal(ordinal),
+        object: None,
+        contact: Contact::Answered(Answer {
+            at: Time(3),
+            process: ProcessId(1),
+            role,
+            data: None,
+            replicas: (role == Role::Main).then(Vec::new),
+        }),
+        replication_port_open: None,
+        refusal: None,
+    };
+    Told {
+        document: Some(Document::first(record, Rule::Bootstrap, Time(1))),
+        observed: Some(Observed {
+            read_at: Time(3),
+            turn: 1,
+            spec: Spec::default(),
+            pods: vec![seen(0, Role::Main), seen(1, Role::Main)],
+            gateways: vec![],
+            wishes: Wishes::default(),
+            memory: Memory::default(),
+        }),
+        ..Told::default()
+    }
+}
+
+fn metrics(board: &Board) -> String {
+    let mut text = Metrics::default();
+    board.metrics(&mut text);
+    text.into_text()
+}
+
+/// What memgraph-controller tells: dashboards and scripts of its users go on working. Its `memgraph_gateway_*` are told
+/// by the gateways, which are processes of their own here.
+#[test]
+fn every_metric_and_every_key_of_memgraph_controller_is_there() {
+    let board = Board::default();
+    board.told(&key(), Some(served_by(0, 1)));
+    board.took(&key(), Duration::from_millis(30));
+    board.failed(&key(), "no API");
+    let text = metrics(&board);
+    for name in [
+        "memgraph_controller_reconciliations_total",
+        "memgraph_controller_reconciliations_successful_total",
+        "memgraph_controller_reconciliations_failed_total",
+        "memgraph_controller_reconciliation_duration_seconds_bucket",
+        "memgraph_controller_reconciliation_duration_seconds_sum",
+        "memgraph_controller_reconciliation_duration_seconds_count",
+        "memgraph_controller_last_reconciliation_timestamp",
+        "memgraph_cluster_state",
+        "memgraph_cluster_sync_replica_healthy",
+        "memgraph_cluster_pods_total",
+        "memgraph_cluster_pods_healthy",
+        "memgraph_cluster_main_changes_total",
+        "memgraph_controller_errors_total",
+        "memgraph_controller_last_error_timestamp",
+        "memgraph_controller_diverged_replicas",
+    ] {
+        let told = |line: &str| line.split(['{', ' ']).next() == Some(name);
+        assert!(text.lines().any(told), "{name}: {text}");
+    }
+    assert!(
+        text.contains("memgraph_controller_errors_total{type=\"reconciliation\"} 1"),
+        "{text}"
+    );
+    assert!(
+        text.contains("memgraph_controller_reconciliation_duration_seconds_bucket{le=\"0.05\"} 1"),
+        "{text}"
+    );
+    assert!(
+        text.contains("memgraph_cluster_state{namespace=\"db\",cluster=\"memgraph-ha\"} 2"),
+        "{text}"
+    );
+
+    let status = board.answer("/api/v1/status").unwrap();
+    for path in [
+        "/timestamp",
+        "/cluster_state/current_main",
+        "/cluster_state/current_sync_replica",
+        "/cluster_state/total_pods",
+        "/cluster_state/healthy_pods",
+        "/cluster_state/unhealthy_pods",
+        "/cluster_state/sync_replica_healthy",
+        "/cluster_state/replica_registrations",
+        "/cluster_state/read_gateway_status",
+        "/cluster_state/reconciliation_metrics/total_reconciliations",
+        "/cluster_state/reconciliation_metrics/successful_reconciliations",
+        "/cluster_state/reconciliation_metrics/failed_reconciliations",
+        "/cluster_state/reconciliation_metrics/average_reconciliation_time",
+        "/cluster_state/reconciliation_metrics/last_reconciliation_time",
+        "/cluster_state/reconciliation_metrics/last_reconciliation_reason",
+        "/cluster_state/reconciliation_metrics/last_reconciliation_error",
+        "/pods/0/name",
+        "/pods/0/state",
+        "/pods/0/memgraph_role",
+        "/pods/0/ip_address",
+        "/pods/0/timestamp",
+        "/pods/0/healthy",
+        "/pods/0/replicas_registered",
+        "/pods/0/inconsistency",
+    ] {
+        assert!(status.pointer(path).is_some(), "{path}: {status:#}");
+    }
+    assert_eq!(status["pods"][0]["inconsistency"], Value::Null);
+    assert_eq!(
+        status["pods"][1]["inconsistency"]["memgraph_role"], "main",
+        "a second MAIN"
+    );
+    assert_eq!(
+        status["cluster_state"]["reconciliation_metrics"]["average_reconciliation_time"],
+        30_000_000_u64
+    );
+}
+
+#[test]
+fn with_several_clusters_each_is_in_the_list_and_none_at_the_top() {
+    let board = Board::default();
+    board.told(&key(), Some(served_by(0, 1)));
+    board.told(
+        &Key {
+            name: "other".to_owned(),
+            ..key()
+        },
+        Some(served_by(0, 1)),
+    );
+    let status = board.answer("/api/v1/status").unwrap();
+    assert_eq!(status["clusters"].as_array().unwrap().len(), 2);
+    assert_eq!(status.get("cluster_state"), None);
+}
+
+#[test]
+fn a_change_of_main_is_another_pod_and_not_another_term() {
+    let board = Board::default();
+    for (pod, term) in [(0, 1), (0, 2), (1, 3), (1, 3), (1, 4), (0, 5)] {
+        board.told(&key(), Some(served_by(pod, term)));
+    }
+    let text = metrics(&board);
+    assert!(
+        text.contains("memgraph_cluster_main_changes_total{namespace=\"db\",cluster=\"memgraph-ha\"} 2"),
+        "{text}"
+    );
+}
+
+#[test]
+fn metrics_have_their_names() {
+    let board = Board::default();
+    board.told(&key(), Some(Told::default()));
+    board.failed(&key(), "no API");
+    let text = metrics(&board);
+    for line in [
+        "memgraph_controller_reconciliations_total 2",
+        "memgraph_controller_reconciliations_failed_total 1",
+        "# TYPE memgraph_controller_hard_reset_triggered_total counter",
+        "# TYPE memgraph_controller_hard_reset_success_total counter",
+        "# TYPE memgraph_controller_hard_reset_failure_total counter",
+        "memgraph_controller_diverged_replicas 0",
+        "memgraph_cluster_sync_replica_healthy{namespace=\"db\",cluster=\"memgraph-ha\"} 0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+    assert_eq!(
+        board.cluster("db", "memgraph-ha").unwrap()["cluster_state"]["reconciliation_metrics"]["last_reconciliation_error"],
+        "no API"
+    );
+    board.forget(&key());
+    assert!(board.cluster("db", "memgraph-ha").is_none());
+    board.told(&key(), Some(Told::default()));
+    board.forget_all();
+    assert!(board.cluster("db", "memgraph-ha").is_none());
+    assert!(
+        metrics(&board).contains("memgraph_controller_reconciliations_total 3"),
+        "counters stay"
+    );
+}
