@@ -8,13 +8,14 @@
     clippy::indexing_slicing
 )]
 
+mod attended;
 mod bed;
 mod kills;
 mod manifests;
 mod sleep;
 
 use anyhow::{Context, Result, ensure};
-use bed::{Bed, MEMBERS, is_whole};
+use bed::{Bed, Kind, MEMBERS, is_whole};
 use kube::ResourceExt;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -81,6 +82,44 @@ async fn s1_s2_s3_a_member_that_lost_its_disk_is_replaced_without_a_human() -> R
         .await?;
     ensure!(after.replacements[0].member == "ring-b-0" && after.replacements[0].lost == old);
     bed.is_replaced("ring-b-0", &old).await?;
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// The seed's own test plan, in its words: create a cluster with 2 nodes; wait for it to deploy; remove the first node's
+/// PVC; remove the first node's Pod; await their deletion; wait for it to become fully available again; verify. On a
+/// version in which no majority decides about membership: on later ones nobody can replace one of two.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_seeds_own_test_plan_two_nodes_and_the_first_one_loses_its_claim_and_its_pod() -> Result<()> {
+    let (bed, operator) = Bed::whole_of(Kind::PAIR).await?;
+    let (old, pod) = (bed.host_of("ring-a-0").await?, bed.uid("ring-a-0").await?);
+    bed.lose("ring-a-0").await?;
+    bed.until("without its first node", |s| says(s, "StorageLost").is_some())
+        .await?;
+    ensure!(bed.uid("ring-a-0").await? != pod, "the pod was deleted");
+    bed.until("fully available again", |s| is_whole(s, 2)).await?;
+    bed.is_replaced("ring-a-0", &old).await?;
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// The same where a majority decides: one of two is none, so nothing is done, and it is said what a human must know.
+#[tokio::test(flavor = "multi_thread")]
+async fn d11_two_nodes_cannot_heal_where_a_majority_decides() -> Result<()> {
+    let kind = Kind {
+        members: 2,
+        copies: 2,
+        ..Kind::THREE
+    };
+    let (bed, operator) = Bed::whole_of(kind).await?;
+    bed.lose("ring-a-0").await?;
+    bed.until("held", |s| {
+        let quorum = s.checks.iter().find(|c| c.name == "Quorum");
+        quorum.is_some_and(|c| !c.holds && c.message.contains("cannot heal itself"))
+    })
+    .await?;
+    sleep(Duration::from_secs(6)).await;
+    ensure!(bed.ledger().await?.work.is_none());
     operator.stop().await?;
     bed.end().await
 }
