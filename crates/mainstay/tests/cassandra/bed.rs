@@ -43,7 +43,7 @@ const GOSSIP: u16 = 7000;
 /// What users are shown is what is tried.
 const EXAMPLE: &str = include_str!("../../../../examples/ring-cassandra.yaml");
 /// Cassandra waits half a minute for gossip at each start. Here nobody is far away.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 7] = [
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
     "-Dcassandra.shutdown_announce_in_ms=500",
@@ -51,7 +51,6 @@ const FLAGS: [&str; 8] = [
     "-Dcassandra.gossip_quarantine_delay_ms=4000",
     "-Dcassandra.ring_delay_ms=3000",
     "-Dcassandra.broadcast_interval_ms=3000",
-    "-Dcassandra.system_auth.default_rf=3",
 ];
 
 pub(crate) struct Bed {
@@ -154,7 +153,7 @@ impl Bed {
             call: Duration::from_millis(2_500),
             probe: Duration::from_secs(5),
             interval: Duration::from_secs(1),
-            busy_interval: Duration::from_millis(500),
+            busy_interval: Duration::from_secs(1),
             timing: Timing {
                 // A heart must stand still for 25 s anyway.
                 grace: Duration::from_secs(25),

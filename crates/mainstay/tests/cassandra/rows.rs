@@ -1,19 +1,15 @@
 //! Rows that were acknowledged, and have to be there.
 
 use anyhow::{Context, Result, ensure};
-use scylla::client::execution_profile::ExecutionProfile;
-use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
-use scylla::policies::host_filter::AllowListHostFilter;
-use scylla::statement::Consistency;
-use scylla::statement::unprepared::Statement;
+use operator::ring::cassandra::{Consistency, Cql};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Keyspaces, and how often each keeps its rows.
 const KEYSPACES: [(&str, u8); 2] = [("three", 3), ("two", 2)];
+/// For a change of the schema on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What was acknowledged, by keyspace.
 #[derive(Default)]
@@ -22,45 +18,29 @@ pub(crate) struct Rows {
     two: BTreeSet<i32>,
 }
 
-/// One node coordinates, and no other.
-async fn session(at: IpAddr) -> Result<Session> {
-    let node = SocketAddr::new(at, 9042);
-    let profile = ExecutionProfile::builder()
-        .request_timeout(Some(Duration::from_secs(20)))
-        .build();
-    let session = SessionBuilder::new()
-        .known_node_addr(node)
-        .host_filter(Arc::new(AllowListHostFilter::new([node])?))
-        .connection_timeout(Duration::from_secs(10))
-        .default_execution_profile_handle(profile.into_handle())
-        .build()
-        .await?;
-    Ok(session)
-}
-
-async fn run(session: &Session, text: String, consistency: Consistency) -> Result<()> {
-    let mut statement = Statement::new(text.clone());
-    statement.set_consistency(consistency);
-    session.query_unpaged(statement, ()).await.context(text)?;
+async fn run(cql: &mut Cql, statement: &str, consistency: Consistency) -> Result<()> {
+    cql.run(statement, consistency)
+        .await
+        .with_context(|| statement.to_owned())?;
     Ok(())
 }
 
 impl Rows {
     /// Two tables with 300 rows each, written at ALL.
     pub(crate) async fn begin(&mut self, at: IpAddr) -> Result<()> {
-        let session = session(at).await?;
+        let mut cql = Cql::connect(at, PATIENCE).await?;
         for (name, copies) in KEYSPACES {
             let keyspace = format!(
                 "CREATE KEYSPACE {name} WITH replication = \
                  {{'class': 'NetworkTopologyStrategy', 'dc1': {copies}}}"
             );
-            run(&session, keyspace, Consistency::All).await?;
+            run(&mut cql, &keyspace, Consistency::All).await?;
             let table = format!("CREATE TABLE {name}.t (k int PRIMARY KEY, v text)");
-            run(&session, table, Consistency::All).await?;
+            run(&mut cql, &table, Consistency::All).await?;
         }
         for k in 0..300 {
             for (name, _) in KEYSPACES {
-                run(&session, insert(name, k), Consistency::All).await?;
+                run(&mut cql, &insert(name, k), Consistency::All).await?;
             }
             self.three.insert(k);
             self.two.insert(k);
@@ -70,10 +50,10 @@ impl Rows {
 
     /// Twenty more, at QUORUM, where one of three may be away.
     pub(crate) async fn write_some(&mut self, at: IpAddr) -> Result<()> {
-        let session = session(at).await?;
+        let mut cql = Cql::connect(at, PATIENCE).await?;
         let from = self.three.last().map_or(0, |k| k + 1);
         for k in from..from + 20 {
-            run(&session, insert("three", k), Consistency::Quorum).await?;
+            run(&mut cql, &insert("three", k), Consistency::Quorum).await?;
             self.three.insert(k);
         }
         Ok(())
@@ -81,14 +61,12 @@ impl Rows {
 
     /// Is every row there, asked of all who keep it?
     pub(crate) async fn read_all(&self, at: IpAddr) -> Result<()> {
-        let session = session(at).await?;
+        let mut cql = Cql::connect(at, PATIENCE).await?;
         for (name, wanted) in [("three", &self.three), ("two", &self.two)] {
-            let mut statement = Statement::new(format!("SELECT k, v FROM {name}.t"));
-            statement.set_consistency(Consistency::All);
-            let found = session.query_unpaged(statement, ()).await?.into_rows_result()?;
+            let statement = format!("SELECT k, v FROM {name}.t");
             let mut keys = BTreeSet::new();
-            for row in found.rows::<(i32, String)>()? {
-                let (k, v) = row?;
+            for row in cql.run(&statement, Consistency::All).await? {
+                let (k, v) = (row.int(0)?.context("no k")?, row.text(1)?.context("no v")?);
                 ensure!(v == value(k), "{name}: row {k} holds {v}");
                 keys.insert(k);
             }

@@ -161,11 +161,22 @@ impl Bed {
         .await
     }
 
-    /// A ring of this kind.
-    pub(crate) async fn whole_of(kind: Kind) -> Result<(Self, Running)> {
+    /// A ring of this kind is declared, and nobody keeps it yet.
+    pub(crate) async fn of(kind: Kind) -> Result<Self> {
         let mut bed = Self::new().await?;
         bed.members.truncate(kind.members);
         bed.create(kind).await?;
+        Ok(bed)
+    }
+
+    /// One row.
+    pub(crate) async fn write_first(&self) -> Result<()> {
+        self.write(0).await
+    }
+
+    /// A ring of this kind.
+    pub(crate) async fn whole_of(kind: Kind) -> Result<(Self, Running)> {
+        let bed = Self::of(kind).await?;
         let operator = bed.operator(Tap::default()).await?;
         bed.until("whole", |s| is_whole(s, kind.members)).await?;
         for row in 0..20 {

@@ -29,7 +29,7 @@ mod tool;
 mod yaml;
 
 pub use cassandra::CassandraHome;
-use files::{io, local_tables, read, replace, wipe};
+use files::{Sign, io, local_tables, read, replace, signs, wipe};
 
 /// Which database, and how it is found in its image.
 #[derive(Clone, Debug)]
@@ -134,6 +134,10 @@ struct Noted {
     ran: bool,
 }
 
+/// What the tables said when they were last read, and by which signs they are still the same.
+#[derive(Debug, Default)]
+struct Looked(Option<(Vec<Sign>, Bootstrapped)>);
+
 /// Why nothing could be learnt.
 #[derive(Debug, Error)]
 pub enum AskError {
@@ -161,6 +165,7 @@ pub async fn ring_gate(
     let mut reported: Option<Report> = None;
     // An id that is drawn once: a disk must not change its name while it waits.
     let fresh = DiskId((u128::from(draw()) << 64) | u128::from(draw()));
+    let mut looked = Looked::default();
     loop {
         let answered = match client().await {
             Ok(client) => learn(task, client).await,
@@ -172,7 +177,7 @@ pub async fn ring_gate(
         }
         task.note(&noted)?;
         if let Some(own) = noted.own {
-            let folder = task.folder().await?;
+            let folder = task.folder(&mut looked).await?;
             let me = task.me(own, &noted, &folder, fresh);
             let asked = match &answered {
                 Ok(a) => Asked::Answer {
@@ -292,24 +297,31 @@ impl RingTask {
         }
     }
 
-    async fn folder(&self) -> Result<Folder, GateError> {
+    async fn folder(&self, looked: &mut Looked) -> Result<Folder, GateError> {
         let stamp = read(&self.data.join(STAMP_FILE))?;
         Ok(Folder {
             stamp: stamp.and_then(|text| Stamp::parse(&text)),
-            bootstrapped: self.bootstrapped().await?,
+            bootstrapped: self.bootstrapped(looked).await?,
         })
     }
 
     /// What the database's own tables say, read by its own tool while nothing runs. That there are files says nothing.
-    async fn bootstrapped(&self) -> Result<Bootstrapped, GateError> {
+    async fn bootstrapped(&self, looked: &mut Looked) -> Result<Bootstrapped, GateError> {
         let files = local_tables(&self.data).map_err(io(&self.data))?;
         if files.is_empty() {
             return Ok(Bootstrapped::Never);
         }
-        match &self.database {
+        let signs = signs(&files).map_err(io(&self.data))?;
+        // A gate may wait for days, and the tool is a whole Java machine.
+        if let Some((_, known)) = looked.0.as_ref().filter(|(before, _)| *before == signs) {
+            return Ok(*known);
+        }
+        let said = match &self.database {
             Database::Scylla(_) => scylla::bootstrapped(self, files).await,
             Database::Cassandra(home) => cassandra::bootstrapped(self, home, files).await,
-        }
+        }?;
+        looked.0 = Some((signs, said));
+        Ok(said)
     }
 
     /// Writes to the pod what was found; is it there?

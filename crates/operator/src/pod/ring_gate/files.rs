@@ -4,6 +4,7 @@ use super::GateError;
 use mainstay_core::ring::stamp::STAMP_FILE;
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> GateError {
@@ -55,6 +56,19 @@ pub(super) fn local_tables(data: &Path) -> io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// By what a file is known to be the same: its path, device, inode, length, and when it was last changed.
+pub(super) type Sign = (PathBuf, u64, u64, u64, i64, i64);
+
+/// The signs of these files.
+pub(super) fn signs(files: &[PathBuf]) -> io::Result<Vec<Sign>> {
+    let sign = |path: &PathBuf| {
+        let meta = fs::metadata(path)?;
+        let (seconds, nanos) = (meta.ctime(), meta.ctime_nsec());
+        Ok((path.clone(), meta.dev(), meta.ino(), meta.len(), seconds, nanos))
+    };
+    files.iter().map(sign).collect()
 }
 
 /// What is in a folder; nothing if there is none.

@@ -40,7 +40,15 @@ fn a_wipe_keeps_the_stamp_and_nothing_else() {
     let table = data.join("data/system/local-1/me-1-big-Data.db");
     fs::write(&table, "x").unwrap();
     fs::write(data.join(STAMP_FILE), "y").unwrap();
-    assert_eq!(local_tables(&data).unwrap(), [table]);
+    assert_eq!(local_tables(&data).unwrap(), [table.clone()]);
+    let before = signs(std::slice::from_ref(&table)).unwrap();
+    assert_eq!(signs(std::slice::from_ref(&table)).unwrap(), before);
+    fs::write(&table, "xy").unwrap();
+    assert_ne!(
+        signs(&[table]).unwrap(),
+        before,
+        "it is read again when it changed"
+    );
     wipe(&data).unwrap();
     assert!(local_tables(&data).unwrap().is_empty());
     assert_eq!(entries(&data).unwrap(), [data.join(STAMP_FILE)]);

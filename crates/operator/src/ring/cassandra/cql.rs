@@ -1,21 +1,18 @@
-//! Four tables of one node. Virtual tables answer for whoever coordinates, so the session knows this node and no other.
+//! Four tables of one node. Virtual tables answer for whoever coordinates, so what is asked goes over one connection to this
+//! node, and to no other.
+
+mod frame;
+
+pub use frame::{Consistency, FrameError, Row};
 
 use mainstay_core::ring::ids::{Address, HostId, Location, Name};
-use scylla::client::PoolSize;
-use scylla::client::execution_profile::ExecutionProfile;
-use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
-use scylla::errors::{ExecutionError, IntoRowsResultError, NewSessionError, RowsError};
-use scylla::policies::host_filter::AllowListHostFilter;
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
-use scylla::response::query_result::QueryRowsResult;
-use scylla::statement::Consistency;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Where clients are let in.
@@ -24,27 +21,67 @@ const PORT: u16 = 9042;
 /// Why a node's tables cannot be read.
 #[derive(Debug, Error)]
 pub enum CqlError {
-    /// No session.
+    /// The connection.
     #[error("cql: {0}")]
-    Session(#[from] NewSessionError),
-    /// The filter.
+    Io(#[from] io::Error),
+    /// An answer.
     #[error("cql: {0}")]
-    Filter(#[from] std::io::Error),
-    /// A statement.
-    #[error("cql: {0}")]
-    Statement(#[from] ExecutionError),
-    /// No rows.
-    #[error("cql: {0}")]
-    NoRows(#[from] IntoRowsResultError),
-    /// Rows of another shape.
-    #[error("cql: {0}")]
-    Rows(#[from] RowsError),
-    /// A row that cannot be read.
-    #[error("cql: a row is not understood: {0}")]
-    Row(String),
-    /// All of it took too long.
+    Frame(#[from] FrameError),
+    /// A row without what it must have, or with a name that is none.
+    #[error("cql: {0} is not there, or is not one")]
+    Missing(&'static str),
+    /// It took too long.
     #[error("cql: not everything was answered in {0:?}")]
     Slow(Duration),
+}
+
+/// A connection to one node.
+#[derive(Debug)]
+pub struct Cql {
+    stream: TcpStream,
+    patience: Duration,
+}
+
+impl Cql {
+    /// Connects to the node of this pod.
+    pub async fn connect(at: IpAddr, patience: Duration) -> Result<Self, CqlError> {
+        let connecting = TcpStream::connect(SocketAddr::new(at, PORT));
+        let stream = timeout(patience, connecting)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        stream.set_nodelay(true)?;
+        let mut cql = Self { stream, patience };
+        let (opcode, body) = cql.exchange(&frame::startup()).await?;
+        frame::ready(opcode, &body)?;
+        Ok(cql)
+    }
+
+    /// Runs one statement.
+    pub async fn run(&mut self, statement: &str, consistency: Consistency) -> Result<Vec<Row>, CqlError> {
+        let (opcode, body) = self.exchange(&frame::query(statement, consistency)).await?;
+        Ok(frame::rows(opcode, &body)?)
+    }
+
+    /// One question, one answer. A connection on which one was left unanswered is not used again: it goes with its error.
+    async fn exchange(&mut self, request: &[u8]) -> Result<(u8, Vec<u8>), CqlError> {
+        let patience = self.patience;
+        let stream = &mut self.stream;
+        timeout(patience, async {
+            stream.write_all(request).await?;
+            let mut header = [0; frame::HEADER];
+            stream.read_exact(&mut header).await?;
+            let (opcode, length) = frame::header(header)?;
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await?;
+            Ok((opcode, body))
+        })
+        .await
+        .unwrap_or(Err(CqlError::Slow(patience)))
+    }
+
+    async fn select(&mut self, statement: &str) -> Result<Vec<Row>, CqlError> {
+        self.run(statement, Consistency::One).await
+    }
 }
 
 /// A row of `system_views.gossip_info`.
@@ -78,14 +115,14 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Reads them. The session ends with the reading.
+    /// Reads them. The connection ends with the reading.
     pub async fn read(at: IpAddr, patience: Duration) -> Result<Self, CqlError> {
         timeout(patience, async {
-            let session = session(at, patience).await?;
+            let mut cql = Cql::connect(at, patience).await?;
             Ok(Self {
-                gossip: gossip(&session).await?,
-                peers: peers(&session).await?,
-                keyspaces: keyspaces(&session).await?,
+                gossip: gossip(&mut cql).await?,
+                peers: peers(&mut cql).await?,
+                keyspaces: keyspaces(&mut cql).await?,
             })
         })
         .await
@@ -93,98 +130,52 @@ impl Tables {
     }
 }
 
-async fn session(at: IpAddr, patience: Duration) -> Result<Session, CqlError> {
-    let node = SocketAddr::new(at, PORT);
-    let only = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::NodeAddress(node), None);
-    let profile = ExecutionProfile::builder()
-        .consistency(Consistency::One)
-        .request_timeout(Some(patience))
-        .load_balancing_policy(only)
-        .build();
-    Ok(SessionBuilder::new()
-        .known_node_addr(node)
-        .host_filter(Arc::new(AllowListHostFilter::new([node])?))
-        .pool_size(PoolSize::PerHost(NonZeroUsize::MIN))
-        .connection_timeout(patience)
-        .fetch_schema_metadata(false)
-        .default_execution_profile_handle(profile.into_handle())
-        .build()
-        .await?)
+fn location(row: &Row, dc: usize, rack: usize) -> Result<Option<Location>, CqlError> {
+    let both = row.text(dc)?.zip(row.text(rack)?);
+    Ok(both.and_then(|(dc, rack)| {
+        Some(Location {
+            dc: dc.parse().ok()?,
+            rack: rack.parse().ok()?,
+        })
+    }))
 }
 
-async fn select(session: &Session, statement: &str) -> Result<QueryRowsResult, CqlError> {
-    Ok(session.query_unpaged(statement, ()).await?.into_rows_result()?)
-}
-
-fn row<T, E: std::fmt::Display>(row: Result<T, E>) -> Result<T, CqlError> {
-    row.map_err(|error| CqlError::Row(error.to_string()))
-}
-
-fn location(dc: Option<String>, rack: Option<String>) -> Option<Location> {
-    Some(Location {
-        dc: dc?.parse().ok()?,
-        rack: rack?.parse().ok()?,
-    })
-}
-
-type GossipColumns = (
-    IpAddr,
-    i32,
-    i32,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-);
-
-async fn gossip(session: &Session) -> Result<Vec<Gossiped>, CqlError> {
-    // Without ports in it before all nodes speak of them.
+async fn gossip(cql: &mut Cql) -> Result<Vec<Gossiped>, CqlError> {
     let statement = "SELECT address, generation, heartbeat, status_with_port, host_id, dc, rack, \"schema\" \
                      FROM system_views.gossip_info";
-    let found = select(session, statement).await?;
-    let mut rows = Vec::new();
-    for columns in found.rows::<GossipColumns>()? {
-        let (address, generation, heartbeat, status, host, dc, rack, schema) = row(columns)?;
-        rows.push(Gossiped {
-            address: Address(address),
-            generation,
-            heartbeat,
-            status,
-            host: host.and_then(|text| text.parse().ok()),
-            location: location(dc, rack),
-            schema,
-        });
-    }
-    Ok(rows)
+    let gossiped = |row: &Row| -> Result<Gossiped, CqlError> {
+        Ok(Gossiped {
+            address: Address(row.inet(0)?.ok_or(CqlError::Missing("address"))?),
+            generation: row.int(1)?.ok_or(CqlError::Missing("generation"))?,
+            heartbeat: row.int(2)?.ok_or(CqlError::Missing("heartbeat"))?,
+            status: row.text(3)?,
+            host: row.text(4)?.and_then(|text| text.parse().ok()),
+            location: location(row, 5, 6)?,
+            schema: row.text(7)?,
+        })
+    };
+    cql.select(statement).await?.iter().map(gossiped).collect()
 }
 
-async fn peers(session: &Session) -> Result<BTreeMap<Address, Location>, CqlError> {
+async fn peers(cql: &mut Cql) -> Result<BTreeMap<Address, Location>, CqlError> {
     let mut places = BTreeMap::new();
-    let found = select(session, "SELECT peer, data_center, rack FROM system.peers_v2").await?;
-    for columns in found.rows::<(IpAddr, Option<String>, Option<String>)>()? {
-        let (peer, dc, rack) = row(columns)?;
-        places.extend(location(dc, rack).map(|l| (Address(peer), l)));
-    }
-    let statement = "SELECT broadcast_address, data_center, rack FROM system.local";
-    let found = select(session, statement).await?;
-    for columns in found.rows::<(Option<IpAddr>, Option<String>, Option<String>)>()? {
-        let (own, dc, rack) = row(columns)?;
-        places.extend(own.zip(location(dc, rack)).map(|(own, l)| (Address(own), l)));
+    for statement in [
+        "SELECT peer, data_center, rack FROM system.peers_v2",
+        "SELECT broadcast_address, data_center, rack FROM system.local",
+    ] {
+        for row in cql.select(statement).await? {
+            let place = row.inet(0)?.zip(location(&row, 1, 2)?);
+            places.extend(place.map(|(at, place)| (Address(at), place)));
+        }
     }
     Ok(places)
 }
 
-async fn keyspaces(session: &Session) -> Result<Vec<(Name, BTreeMap<String, String>)>, CqlError> {
+async fn keyspaces(cql: &mut Cql) -> Result<Vec<(Name, BTreeMap<String, String>)>, CqlError> {
     let statement = "SELECT keyspace_name, replication FROM system_schema.keyspaces";
-    let found = select(session, statement).await?;
-    let mut all = Vec::new();
-    for columns in found.rows::<(String, BTreeMap<String, String>)>()? {
-        let (name, replication) = row(columns)?;
-        let name = name
-            .parse()
-            .map_err(|error| CqlError::Row(format!("{name}: {error}")))?;
-        all.push((name, replication));
-    }
-    Ok(all)
+    let keyspace = |row: &Row| -> Result<_, CqlError> {
+        let name = row.text(0)?.and_then(|name| name.parse().ok());
+        Ok((name.ok_or(CqlError::Missing("keyspace_name"))?, row.map(1)?))
+    };
+    cql.select(statement).await?.iter().map(keyspace).collect()
 }

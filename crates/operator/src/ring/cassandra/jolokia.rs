@@ -150,7 +150,7 @@ impl Jolokia {
     /// Tells the node to leave the ring, if it is who is meant; not by force.
     pub async fn decommission(self, wanted: HostId) -> Result<(), JolokiaError> {
         self.is(wanted).await?;
-        self.order("decommission(boolean)", &json!([false])).await
+        self.order("decommission", &json!([false])).await
     }
 
     async fn is(self, wanted: HostId) -> Result<(), JolokiaError> {

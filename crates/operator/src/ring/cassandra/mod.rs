@@ -11,7 +11,7 @@ mod cql;
 mod hearts;
 mod jolokia;
 
-pub use cql::{CqlError, Tables};
+pub use cql::{Consistency, Cql, CqlError, FrameError, Gossiped, Row, Tables};
 pub use hearts::Hearts;
 pub use jolokia::{JOLOKIA_PORT, Jolokia, JolokiaError, Ring};
 
