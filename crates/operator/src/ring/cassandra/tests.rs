@@ -1,4 +1,3 @@
-use super::cql::Gossiped;
 use super::*;
 use mainstay_core::ring::answers;
 use mainstay_core::ring::ids::HostId;
