@@ -16,5 +16,6 @@ mod ring {
     mod invariants;
     mod situation;
     mod sleeping;
+    mod table;
     mod ways_out;
 }

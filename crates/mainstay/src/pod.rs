@@ -6,13 +6,14 @@ use clap::{Args, Subcommand};
 use mainstay_core::memgraph::helper::{HELPER_PORT, Me, PreStop, PreStopLimits};
 use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId};
 use mainstay_core::memgraph::objects::ClusterName;
-use mainstay_core::ring::ids::{ClusterUid, Member, PodUid as RingPodUid};
-use mainstay_core::ring::spec::{Engine, ScyllaVersion};
+use mainstay_core::ring::ids::{ClusterUid, Location, Member, Name, PodUid as RingPodUid};
+use mainstay_core::ring::spec::ScyllaVersion;
 use operator::pod::{
-    Ask, AskError, DataVolume, Helper, Launch, RealDisk, RingAskError, RingTask, Task, prepare, record,
-    ring_gate, send, until_free,
+    Ask, AskError, CassandraHome, DataVolume, Database, Helper, Launch, RealDisk, RingAskError, RingTask,
+    SeedsTask, Task, prepare, record, ring_gate, ring_seeds, send, until_free,
 };
-use std::net::{Ipv4Addr, SocketAddr};
+use operator::ring::cassandra::Jolokia;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,6 +55,10 @@ pub(crate) enum Command {
     /// A bootstrapped disk starts. An empty one starts only with the operator's permission, which names this pod, this
     /// claim and this disk, and is used once. docs/ring.md says more.
     RingGate(Box<GateArguments>),
+    /// Beside a Cassandra of a ring: once it is a member, its configuration lists every member as a seed.
+    ///
+    /// The operator makes the database read it. docs/ring.md says why.
+    RingSeeds(SeedsArguments),
     /// Write what a hard reset set aside to standard output, for `mainstay quarantine restore`.
     Export(ExportArguments),
 }
@@ -78,8 +83,14 @@ pub(crate) struct GateArguments {
     #[arg(long)]
     cluster_uid: ClusterUid,
     /// The version of ScyllaDB.
-    #[arg(long)]
-    scylla: ScyllaVersion,
+    #[arg(
+        long,
+        required_unless_present = "cassandra_dump",
+        conflicts_with = "cassandra_dump"
+    )]
+    scylla: Option<ScyllaVersion>,
+    #[command(flatten)]
+    cassandra: CassandraArguments,
     /// In which namespace.
     #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
     namespace: String,
@@ -101,6 +112,71 @@ pub(crate) struct GateArguments {
     /// The database: its program and arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
+}
+
+/// How Cassandra is found in its image.
+#[derive(Args)]
+pub(crate) struct CassandraArguments {
+    /// The path of sstabledump: then it is a Cassandra.
+    #[arg(long, requires = "cassandra_jolokia")]
+    cassandra_dump: Option<PathBuf>,
+    /// The configuration to begin with.
+    #[arg(long, default_value = "/etc/cassandra/cassandra.yaml")]
+    cassandra_config: PathBuf,
+    /// The jar of the Jolokia agent.
+    #[arg(long)]
+    cassandra_jolokia: Option<PathBuf>,
+    #[command(flatten)]
+    listen: ListenArguments,
+    /// Its datacenter.
+    #[arg(long, env = "DATACENTER", default_value = "datacenter1")]
+    datacenter: Name,
+    /// Its rack.
+    #[arg(long, env = "RACK", default_value = "rack1")]
+    rack: Name,
+    /// Options of Java.
+    #[arg(long, env = "JVM_EXTRA_OPTS", default_value = "", allow_hyphen_values = true)]
+    java: String,
+}
+
+/// Where a database listens that takes one address only.
+#[derive(Args)]
+pub(crate) struct ListenArguments {
+    /// An address; 0.0.0.0 is that of the pod.
+    #[arg(long, default_value_t = IpAddr::from(Ipv4Addr::UNSPECIFIED))]
+    listen: IpAddr,
+    /// The address of the pod.
+    #[arg(long, env = "POD_IP")]
+    pod_ip: Option<IpAddr>,
+}
+
+impl ListenArguments {
+    fn address(&self) -> Result<IpAddr> {
+        if !self.listen.is_unspecified() {
+            return Ok(self.listen);
+        }
+        self.pod_ip
+            .context("where to listen is not known: set POD_IP, or --listen")
+    }
+}
+
+/// Whose seeds are kept, and where.
+#[derive(Args)]
+pub(crate) struct SeedsArguments {
+    /// Which ring.
+    #[arg(long)]
+    cluster: String,
+    /// In which namespace.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
+    namespace: String,
+    /// The folder in which the gate keeps the configuration.
+    #[arg(long, default_value = "/opt/mainstay")]
+    state: PathBuf,
+    #[command(flatten)]
+    listen: ListenArguments,
+    /// A kubeconfig; without it the pod's service account.
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
 }
 
 /// Which pod, and where its volume is.
@@ -149,6 +225,11 @@ pub(crate) fn command(command: Command) -> ExitCode {
         Command::PreStop(arguments) => crate::run_to_end("pod pre-stop", pre_stop(*arguments)),
         Command::Install { to } => crate::run_to_end("pod install", async move { install(&to) }),
         Command::RingGate(arguments) => gate(*arguments),
+        Command::RingSeeds(arguments) => crate::serve_to_end(
+            &mut Builder::new_current_thread(),
+            "pod ring-seeds",
+            seeds(arguments),
+        ),
         Command::Export(arguments) => crate::run_to_end("pod export", export(arguments)),
     }
 }
@@ -259,6 +340,61 @@ fn install(to: &Path) -> Result<()> {
     std::fs::rename(&new, to).with_context(|| format!("cannot write {}", to.display()))
 }
 
+impl CassandraArguments {
+    fn home(self) -> Result<CassandraHome> {
+        let listen = self.listen.address()?;
+        let Self {
+            cassandra_dump,
+            cassandra_config,
+            cassandra_jolokia,
+            listen: _,
+            datacenter,
+            rack,
+            java,
+        } = self;
+        Ok(CassandraHome {
+            dump: cassandra_dump.context("--cassandra-dump is needed")?,
+            config: cassandra_config,
+            jolokia: cassandra_jolokia.context("--cassandra-jolokia is needed")?,
+            listen,
+            location: Location { dc: datacenter, rack },
+            java,
+        })
+    }
+}
+
+async fn seeds(arguments: SeedsArguments) -> Result<()> {
+    crate::kubernetes::install_tls();
+    let SeedsArguments {
+        cluster,
+        namespace,
+        state,
+        listen,
+        kubeconfig,
+    } = arguments;
+    let task = SeedsTask {
+        cluster,
+        namespace,
+        state,
+        database: Jolokia {
+            at: listen.address()?,
+            patience: PATIENCE,
+        },
+        pause: PAUSE,
+        patience: PATIENCE,
+    };
+    let ask = async || {
+        client(kubeconfig.as_deref())
+            .await
+            .map_err(|error| RingAskError::Client(format!("{error:#}")))
+    };
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    tokio::select! {
+        () = ring_seeds(&task, ask, |line| println!("{line}")) => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
 /// Waits for its turn, and becomes the database.
 fn gate(arguments: GateArguments) -> ExitCode {
     use std::os::unix::process::CommandExt as _;
@@ -268,8 +404,8 @@ fn gate(arguments: GateArguments) -> ExitCode {
         .and_then(|runtime| runtime.block_on(wait_for_turn(arguments)));
     let error = match launch {
         // Comes back only if it could not.
-        Ok(Launch { program, args }) => {
-            let failed = std::process::Command::new(&program).args(args).exec();
+        Ok(Launch { program, args, env }) => {
+            let failed = std::process::Command::new(&program).args(args).envs(env).exec();
             anyhow::Error::from(failed).context(program)
         }
         Err(error) => error,
@@ -284,6 +420,7 @@ async fn wait_for_turn(arguments: GateArguments) -> Result<Launch> {
         cluster,
         cluster_uid,
         scylla,
+        cassandra,
         namespace,
         pod,
         pod_uid,
@@ -292,10 +429,14 @@ async fn wait_for_turn(arguments: GateArguments) -> Result<Launch> {
         kubeconfig,
         command,
     } = arguments;
+    let database = match scylla {
+        Some(version) => Database::Scylla(version),
+        None => Database::Cassandra(Box::new(cassandra.home()?)),
+    };
     let task = RingTask {
         cluster,
         uid: cluster_uid,
-        engine: Engine::Scylla(scylla),
+        database,
         namespace,
         member: pod,
         pod: pod_uid,

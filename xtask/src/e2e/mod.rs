@@ -1,5 +1,6 @@
 //! `cargo xtask e2e`: the charts and the image on a real Kubernetes with nodes, and what clients notice.
 
+mod cassandra;
 mod ledger;
 mod look;
 mod nodes;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::Verdict;
 use crate::workspace::Workspace;
@@ -21,13 +22,23 @@ use ledger::Counted;
 use place::Place;
 use suites::{SUITES, Suite};
 
+/// Something else than the suites on Kubernetes.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// Three real Cassandra nodes on this machine: lose their disks in every way, and read every row back
+    Cassandra(cassandra::CassandraArgs),
+}
+
 /// What to run, and on what.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the command line"
 )]
 pub(crate) struct E2eArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// How many nodes
     #[arg(long, default_value_t = 3)]
     nodes: u8,
@@ -63,6 +74,9 @@ struct Row {
 
 /// Starts everything, runs the suites, and ends everything also when one of them fails.
 pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
+    if let Some(Other::Cassandra(args)) = &args.other {
+        return cassandra::run(workspace, args);
+    }
     if args.list {
         for Suite {
             name,

@@ -16,6 +16,9 @@ pub enum BadRing {
     /// A name that cannot be one.
     #[error(transparent)]
     Name(#[from] ParseIdError),
+    /// A version of Cassandra that does not tell what has to be known.
+    #[error("Cassandra {0} does not tell members' states over CQL: it takes 4.1 or later")]
+    OldCassandra(String),
     /// Nobody is declared.
     #[error("spec.racks declares no member: write members: 1 in one of them at least")]
     Nobody,
@@ -47,6 +50,32 @@ impl RingClusterSpec {
     pub fn engine(&self) -> Result<core::Engine, BadRing> {
         match self.engine {
             Engine::Scylla => Ok(core::Engine::Scylla(self.version()?)),
+            Engine::Cassandra => {
+                let version = self.version()?;
+                // `system_views.gossip_info` came with 4.1.
+                if (version.major, version.minor) < (4, 1) {
+                    let text = format!("{}.{}", version.major, version.minor);
+                    return Err(BadRing::OldCassandra(text));
+                }
+                Ok(core::Engine::Cassandra)
+            }
+        }
+    }
+
+    /// The database's program.
+    pub fn program(&self) -> &str {
+        let usual = match self.engine {
+            Engine::Scylla => "/usr/bin/scylla",
+            Engine::Cassandra => "/opt/cassandra/bin/cassandra",
+        };
+        self.command.as_deref().unwrap_or(usual)
+    }
+
+    /// What the names of members begin with: the ring's own, or that of the cluster that is attended.
+    pub fn prefix(&self, cluster: &str) -> String {
+        match &self.attends {
+            Some(attended) => format!("{attended}-{}", self.datacenter),
+            None => cluster.to_owned(),
         }
     }
 
@@ -58,6 +87,7 @@ impl RingClusterSpec {
             tries,
         } = self.autoreplacement;
         let dc: Name = self.datacenter.parse()?;
+        let prefix = self.prefix(cluster);
         let mut members = Vec::new();
         for rack in &self.racks {
             let location = Location {
@@ -66,7 +96,7 @@ impl RingClusterSpec {
             };
             for ordinal in 0..rack.members {
                 members.push(Declared {
-                    member: rack.member(cluster, ordinal)?,
+                    member: rack.member(&prefix, ordinal)?,
                     location: location.clone(),
                 });
             }
@@ -76,7 +106,10 @@ impl RingClusterSpec {
         }
         Ok(core::Spec {
             engine: self.engine()?,
-            managed: Managed::Here,
+            managed: match self.attends {
+                Some(_) => Managed::ByScyllaOperator,
+                None => Managed::Here,
+            },
             members,
             automatic: enabled,
             accept_loss,
@@ -127,10 +160,36 @@ mod tests {
             spec(odd).parse("ring", Timing::default()),
             Err(BadRing::Version(_))
         ));
+        let old =
+            r#"{"engine": "Cassandra", "image": "cassandra:4.0.19", "racks": [{"name": "a", "members": 1}]}"#;
+        assert!(matches!(
+            spec(old).parse("ring", Timing::default()),
+            Err(BadRing::OldCassandra(_))
+        ));
         let nobody = r#"{"image": "scylla:5.4", "racks": [{"name": "a", "members": 0}]}"#;
         assert_eq!(
             spec(nobody).parse("ring", Timing::default()),
             Err(BadRing::Nobody)
         );
+    }
+
+    #[test]
+    fn who_attends_names_members_as_scylla_operator_does() {
+        let spec = spec(
+            r#"{"image": "scylladb/scylla:2025.2.0", "attends": "simple", "datacenter": "dc1",
+                "racks": [{"name": "r", "members": 1}]}"#,
+        );
+        let parsed = spec.parse("ring", Timing::default()).unwrap();
+        assert_eq!(parsed.managed, Managed::ByScyllaOperator);
+        assert_eq!(parsed.members[0].member.to_string(), "simple-dc1-r-0");
+    }
+
+    #[test]
+    fn cassandra_has_its_own_places() {
+        let spec = spec(
+            r#"{"engine": "Cassandra", "image": "cassandra:5.0.9", "racks": [{"name": "a", "members": 1}]}"#,
+        );
+        assert_eq!(spec.engine().unwrap(), core::Engine::Cassandra);
+        assert_eq!(spec.program(), "/opt/cassandra/bin/cassandra");
     }
 }

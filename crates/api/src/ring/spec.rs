@@ -10,7 +10,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A ring of ScyllaDB whose members are replaced when they lose their storage, and never while they live.
+/// A ring of ScyllaDB or Cassandra whose members are replaced when they lose their storage, and never while they live.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "mainstay.dev",
@@ -38,12 +38,27 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("!(has(self.hibernated) && self.hibernated && has(self.paused))").message("hibernated and paused exclude each other; remove spec.paused"),
     validation = Rule::new("oldSelf.storage.size == self.storage.size").message("spec.storage.size cannot change: a StatefulSet keeps the claims it has; grow the claims themselves"),
     validation = Rule::new("(has(oldSelf.storage.storageClass) ? oldSelf.storage.storageClass : '') == (has(self.storage.storageClass) ? self.storage.storageClass : '')").message("spec.storage.storageClass cannot change: existing claims keep theirs"),
+    validation = Rule::new("oldSelf.engine == self.engine").message("spec.engine cannot change: a disk belongs to the database that wrote it"),
+    validation = Rule::new("(has(oldSelf.attends) ? oldSelf.attends : '') == (has(self.attends) ? self.attends : '')").message("spec.attends cannot change: who runs the pods is decided once; make another RingCluster"),
+    validation = Rule::new("!has(self.attends) || self.engine == 'Scylla'").message("spec.attends names a cluster of scylla-operator: spec.engine is then Scylla"),
+    validation = Rule::new("!(has(self.attends) && has(self.hibernated) && self.hibernated)").message("a cluster that scylla-operator runs is not put to sleep from here; remove spec.hibernated"),
+    validation = Rule::new("!has(self.flags) || self.engine == 'Cassandra' || self.flags.all(f, f.startsWith('--'))").message("every entry of spec.flags begins with `--`, as in --smp=2"),
+    validation = Rule::new("!has(self.flags) || self.engine != 'Cassandra' || self.flags.all(f, f.matches('^-[DX][^ ]+$'))").message("every entry of spec.flags is an option of Java, as -Xmx4G or -Dcassandra.ring_delay_ms=30000, without blanks"),
     validation = Rule::new("oldSelf.datacenter == self.datacenter").message("spec.datacenter cannot change: the database keeps the one it was founded with"),
 )]
 pub struct RingClusterSpec {
     /// Which database.
     #[serde(default)]
     pub engine: Engine,
+    /// The ScyllaCluster of this name is run by scylla-operator: no object of it is made or changed here. A member that
+    /// lost its storage gets that operator's own label `scylla/replace`, under the same checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("spec.attends is the name of a ScyllaCluster in this namespace"))]
+    pub attends: Option<String>,
+    /// Where things are in an image of Cassandra.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cassandra: Option<CassandraImage>,
     /// The image, with a tag or a digest.
     #[x_kube(
         validation = Rule::new("self.size() > 0 && !self.matches('\\\\s')").message("spec.image is empty or has blanks; write for example scylladb/scylla:2025.2.0"),
@@ -75,16 +90,16 @@ pub struct RingClusterSpec {
     /// Resources of the database container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// The program inside the image. The gate starts it.
-    #[serde(default = "command")]
+    /// The program inside the image, if it is not at its usual place. The gate starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     #[x_kube(validation = Rule::new("self.startsWith('/')").message("spec.command is the absolute path of the database's program, such as /usr/bin/scylla"))]
-    pub command: String,
-    /// More arguments for the database. Those that the protocol depends on are ours.
+    pub command: Option<String>,
+    /// More arguments for the database; for Cassandra, options of Java. Those that the protocol depends on are ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 512)))]
     #[x_kube(
-        validation = Rule::new("self.all(f, f.startsWith('--'))").message("every entry of spec.flags begins with `--`, as in --smp=2"),
+        validation = Rule::new("!self.exists(f, f.matches('^-Dcassandra([.](replace|allow_unsafe|config|storagedir|join_ring|override_decommission|reset_bootstrap|initial_token|auto_bootstrap|consistent|load_ring_state)|-rackdc)'))").message("spec.flags sets a property that the operator depends on; remove it"),
         validation = Rule::new("!self.exists(f, f.matches('^--(workdir|listen.address|broadcast.*|api.address|api.port|seed.*|replace.*|ignore.dead.nodes.for.replace|storage.port)(=|$)'))").message("spec.flags sets a flag that the operator depends on; remove it"),
     )]
     pub flags: Vec<String>,
@@ -106,8 +121,16 @@ fn datacenter() -> String {
     "datacenter1".to_owned()
 }
 
-fn command() -> String {
-    "/usr/bin/scylla".to_owned()
+fn jolokia() -> String {
+    "/opt/jolokia/jolokia-agent-jvm-javaagent.jar".to_owned()
+}
+
+fn dump() -> String {
+    "/opt/cassandra/tools/bin/sstabledump".to_owned()
+}
+
+fn config() -> String {
+    "/etc/cassandra/cassandra.yaml".to_owned()
 }
 
 /// Which database.
@@ -116,6 +139,39 @@ pub enum Engine {
     /// ScyllaDB.
     #[default]
     Scylla,
+    /// Apache Cassandra 4.1 or 5.
+    Cassandra,
+}
+
+/// Where things are in an image of Cassandra. The rest of the image is as its makers ship it.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CassandraImage {
+    /// The Jolokia agent for the JVM, 2.x: the only thing that the image needs besides Cassandra.
+    #[serde(default = "jolokia")]
+    #[schemars(length(max = 256))]
+    #[x_kube(validation = Rule::new("self.matches('^/[^ ,=]+$')").message("spec.cassandra.jolokia is the absolute path of the agent's jar"))]
+    pub jolokia: String,
+    /// The tool that reads a table while nothing runs.
+    #[serde(default = "dump")]
+    #[schemars(length(max = 256))]
+    #[x_kube(validation = Rule::new("self.startsWith('/')").message("spec.cassandra.dump is the absolute path of sstabledump"))]
+    pub dump: String,
+    /// The configuration to begin with. Addresses, folders, snitch and seeds in it are ours.
+    #[serde(default = "config")]
+    #[schemars(length(max = 256))]
+    #[x_kube(validation = Rule::new("self.startsWith('/')").message("spec.cassandra.config is the absolute path of a cassandra.yaml"))]
+    pub config: String,
+}
+
+impl Default for CassandraImage {
+    fn default() -> Self {
+        Self {
+            jolokia: jolokia(),
+            dump: dump(),
+            config: config(),
+        }
+    }
 }
 
 /// One rack: a StatefulSet of its own.

@@ -50,6 +50,33 @@ pub(crate) struct Bed {
     folder: PathBuf,
     watching: JoinHandle<()>,
     most: Arc<AtomicUsize>,
+    pub(crate) members: Vec<&'static str>,
+}
+
+/// What ring is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) version: &'static str,
+    pub(crate) profile: &'static str,
+    pub(crate) members: usize,
+    pub(crate) copies: u8,
+}
+
+impl Kind {
+    /// Three of a version in which a majority decides.
+    pub(crate) const THREE: Self = Self {
+        version: "2025.2.0",
+        profile: "raft-2025",
+        members: 3,
+        copies: 3,
+    };
+    /// The seed's own: two, of a version in which no majority decides.
+    pub(crate) const PAIR: Self = Self {
+        version: "5.4.1",
+        profile: "gossip-5.2",
+        members: 2,
+        copies: 2,
+    };
 }
 
 /// An operator in this process.
@@ -116,20 +143,42 @@ impl Bed {
             folder,
             watching,
             most,
+            members: MEMBERS.to_vec(),
         })
     }
 
     /// A ring of three that is whole, with twenty rows in it, and an operator that keeps it.
     pub(crate) async fn whole() -> Result<(Self, Running)> {
-        Self::whole_with(3).await
+        Self::whole_of(Kind::THREE).await
     }
 
     /// The same, with so many copies of each row.
     pub(crate) async fn whole_with(copies: u8) -> Result<(Self, Running)> {
-        let bed = Self::new().await?;
-        bed.create(copies).await?;
+        Self::whole_of(Kind {
+            copies,
+            ..Kind::THREE
+        })
+        .await
+    }
+
+    /// A ring of this kind is declared, and nobody keeps it yet.
+    pub(crate) async fn of(kind: Kind) -> Result<Self> {
+        let mut bed = Self::new().await?;
+        bed.members.truncate(kind.members);
+        bed.create(kind).await?;
+        Ok(bed)
+    }
+
+    /// One row.
+    pub(crate) async fn write_first(&self) -> Result<()> {
+        self.write(0).await
+    }
+
+    /// A ring of this kind.
+    pub(crate) async fn whole_of(kind: Kind) -> Result<(Self, Running)> {
+        let bed = Self::of(kind).await?;
         let operator = bed.operator(Tap::default()).await?;
-        bed.until("whole", |s| is_whole(s, 3)).await?;
+        bed.until("whole", |s| is_whole(s, kind.members)).await?;
         for row in 0..20 {
             bed.write(row).await?;
         }
@@ -159,12 +208,13 @@ impl Bed {
     }
 
     /// The ring of `examples/`, with stand-ins for databases.
-    async fn create(&self, copies: u8) -> Result<()> {
+    async fn create(&self, kind: Kind) -> Result<()> {
         let mut ring: RingCluster = serde_saphyr::from_str(EXAMPLE)?;
         ring.metadata.namespace = Some("default".to_owned());
-        ring.spec.command = self.folder.join("scylla").display().to_string();
+        ring.spec.command = Some(self.folder.join("scylla").display().to_string());
+        ring.spec.image = format!("scylladb/scylla:{}", kind.version);
+        ring.spec.racks.truncate(kind.members);
         ring.spec.flags = [
-            "--profile=raft-2025",
             "--time-scale=4",
             "--stream-seconds=4",
             "--dc=dc1",
@@ -173,7 +223,8 @@ impl Bed {
         .map(str::to_owned)
         .to_vec();
         ring.spec.flags.push(format!("--admin-port={ADMIN}"));
-        ring.spec.flags.push(format!("--copies={copies}"));
+        ring.spec.flags.push(format!("--copies={}", kind.copies));
+        ring.spec.flags.push(format!("--profile={}", kind.profile));
         self.rings().create(&PostParams::default(), &ring).await?;
         Ok(())
     }
@@ -348,7 +399,8 @@ impl Bed {
     pub(crate) async fn is_replaced(&self, member: &str, old: &str) -> Result<()> {
         let new = self.host_of(member).await?;
         ensure!(new != old, "{member} still is {old}");
-        for other in MEMBERS {
+        let members = self.members.len();
+        for other in &self.members {
             let listed = self.rest(other, "/storage_service/host_id").await?;
             let hosts: Vec<&str> = listed
                 .as_array()
@@ -356,7 +408,7 @@ impl Bed {
                 .flatten()
                 .filter_map(|pair| pair["value"].as_str())
                 .collect();
-            ensure!(hosts.len() == 3, "{other} lists {hosts:?}");
+            ensure!(hosts.len() == members, "{other} lists {hosts:?}");
             ensure!(!hosts.contains(&old), "{other} still lists {old}");
         }
         let effective = self.rest(member, "/v2/config/replace_node_first_boot").await?;

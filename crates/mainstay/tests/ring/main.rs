@@ -8,16 +8,20 @@
     clippy::indexing_slicing
 )]
 
+mod attended;
 mod bed;
 mod kills;
 mod manifests;
 mod sleep;
+mod unseen;
 
 use anyhow::{Context, Result, ensure};
-use bed::{Bed, MEMBERS, is_whole};
+use bed::{Bed, Kind, MEMBERS, is_whole};
 use kube::ResourceExt;
+use kube::api::DeleteParams;
+use operator::tap::Tap;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How the conditions are spoken of.
 fn says(status: &api::ring::RingClusterStatus, kind: &str) -> Option<String> {
@@ -81,6 +85,44 @@ async fn s1_s2_s3_a_member_that_lost_its_disk_is_replaced_without_a_human() -> R
         .await?;
     ensure!(after.replacements[0].member == "ring-b-0" && after.replacements[0].lost == old);
     bed.is_replaced("ring-b-0", &old).await?;
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// The seed's own test plan, in its words: create a cluster with 2 nodes; wait for it to deploy; remove the first node's
+/// PVC; remove the first node's Pod; await their deletion; wait for it to become fully available again; verify. On a
+/// version in which no majority decides about membership: on later ones nobody can replace one of two.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_seeds_own_test_plan_two_nodes_and_the_first_one_loses_its_claim_and_its_pod() -> Result<()> {
+    let (bed, operator) = Bed::whole_of(Kind::PAIR).await?;
+    let (old, pod) = (bed.host_of("ring-a-0").await?, bed.uid("ring-a-0").await?);
+    bed.lose("ring-a-0").await?;
+    bed.until("without its first node", |s| says(s, "StorageLost").is_some())
+        .await?;
+    ensure!(bed.uid("ring-a-0").await? != pod, "the pod was deleted");
+    bed.until("fully available again", |s| is_whole(s, 2)).await?;
+    bed.is_replaced("ring-a-0", &old).await?;
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// The same where a majority decides: one of two is none, so nothing is done, and it is said what a human must know.
+#[tokio::test(flavor = "multi_thread")]
+async fn d11_two_nodes_cannot_heal_where_a_majority_decides() -> Result<()> {
+    let kind = Kind {
+        members: 2,
+        copies: 2,
+        ..Kind::THREE
+    };
+    let (bed, operator) = Bed::whole_of(kind).await?;
+    bed.lose("ring-a-0").await?;
+    bed.until("held", |s| {
+        let quorum = s.checks.iter().find(|c| c.name == "Quorum");
+        quorum.is_some_and(|c| !c.holds && c.message.contains("cannot heal itself"))
+    })
+    .await?;
+    sleep(Duration::from_secs(6)).await;
+    ensure!(bed.ledger().await?.work.is_none());
     operator.stop().await?;
     bed.end().await
 }
@@ -209,6 +251,62 @@ async fn s14_a_member_that_left_is_not_replaced_by_the_next_one_of_its_name() ->
     ensure!(bed.host_of("ring-c-0").await? != old);
     let option = bed.rest("ring-c-0", "/v2/config/replace_node_first_boot").await?;
     ensure!(option == "", "it was started with {option}");
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// N6: the only node loses its disk. Nothing can bring its rows back, and a new ring of the same name would hide that.
+#[tokio::test(flavor = "multi_thread")]
+async fn n6_the_only_node_loses_its_disk_and_nothing_is_begun_anew() -> Result<()> {
+    let kind = Kind {
+        members: 1,
+        copies: 1,
+        ..Kind::THREE
+    };
+    let bed = Bed::of(kind).await?;
+    let operator = bed.operator(Tap::default()).await?;
+    bed.until("started", |s| {
+        s.members
+            .first()
+            .is_some_and(|m| m.gate == "Started" || m.gate == "StartedByPermission")
+    })
+    .await?;
+    bed.write_first().await?;
+    bed.lose("ring-a-0").await?;
+    bed.until("empty", |s| s.members.first().is_some_and(|m| m.gate == "Empty"))
+        .await?;
+    sleep(Duration::from_secs(8)).await;
+    let status = bed.status().await?;
+    ensure!(status.members[0].gate == "Empty", "it was started: {status:#?}");
+    let ready = status
+        .conditions
+        .iter()
+        .find(|c| c.kind == "Ready")
+        .context("no condition")?;
+    ensure!(ready.status == "False", "{ready:?}");
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// N19: a record is only print. Without it nothing starts, and it is printed again from the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn n19_a_record_that_is_deleted_is_printed_again_and_starts_nothing() -> Result<()> {
+    let (bed, operator) = Bed::whole().await?;
+    let (host, uid) = (bed.host_of("ring-b-0").await?, bed.uid("ring-b-0").await?);
+    let name = "ring-b-0-autoreplacement-config";
+    let was = bed.maps().get(name).await?;
+    bed.maps().delete(name, &DeleteParams::default()).await?;
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let is = loop {
+        match bed.maps().get_opt(name).await? {
+            Some(is) => break is,
+            None => ensure!(Instant::now() < deadline, "it is not printed again"),
+        }
+        sleep(Duration::from_millis(200)).await;
+    };
+    ensure!(is.uid() != was.uid() && is.data == was.data, "{is:?}");
+    ensure!(bed.host_of("ring-b-0").await? == host && bed.uid("ring-b-0").await? == uid);
+    ensure!(bed.ledger().await?.work.is_none());
     operator.stop().await?;
     bed.end().await
 }

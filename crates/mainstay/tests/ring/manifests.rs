@@ -25,7 +25,24 @@ fn bad() -> Vec<(Value, &'static str)> {
         (json!({ "image": "scylla@sha256:00" }), "spec.version"),
         (json!({ "version": "latest" }), "two numbers"),
         (json!({ "version": "5" }), "two numbers"),
-        (json!({ "engine": "Cassandra" }), "engine"),
+        (json!({ "engine": "Mysql" }), "engine"),
+        (
+            json!({ "engine": "Cassandra", "flags": ["--smp=2"] }),
+            "option of Java",
+        ),
+        (
+            json!({ "engine": "Cassandra", "flags": ["-Dcassandra.replace_address=10.0.0.1"] }),
+            "remove it",
+        ),
+        (
+            json!({ "engine": "Cassandra", "flags": ["-Dcassandra.allow_unsafe_join=true"] }),
+            "remove it",
+        ),
+        (
+            json!({ "engine": "Cassandra", "attends": "simple" }),
+            "engine is then Scylla",
+        ),
+        (json!({ "attends": "Simple!" }), "ScyllaCluster"),
         (json!({ "engine": "scylla" }), "engine"),
         (json!({ "racks": null }), "racks"),
         (json!({ "racks": [] }), "at least one rack"),

@@ -7,6 +7,7 @@
 //! | `helper` | what the operator and the kubelet ask while the database runs |
 //! | `pre_stop` | when a database that is told to end may end |
 //! | `ring_gate` | what stands before every start of a ring's database |
+//! | `ring_seeds` | beside a Cassandra: its configuration lists every member as a seed, once it is one |
 //! | `volume` | what is on the volume, and the few changes that are made to it |
 //! | `copy` | what was set aside, on its way to a person |
 //! | `disk` | single file operations, so that a test can cut them off anywhere |
@@ -19,6 +20,7 @@ mod helper;
 mod pre_stop;
 mod prepare;
 mod ring_gate;
+mod ring_seeds;
 mod volume;
 
 pub use copy::{CopyError, Receiver, Sum, send};
@@ -26,7 +28,10 @@ pub use disk::{Disk, RealDisk};
 pub use helper::{Ask, Helper};
 pub use pre_stop::until_free;
 pub use prepare::{AskError, PrepareError, Task, prepare, record};
-pub use ring_gate::{AskError as RingAskError, GateError, Launch, RingTask, ring_gate};
+pub use ring_gate::{
+    AskError as RingAskError, CassandraHome, Database, GateError, Launch, RingTask, ring_gate,
+};
+pub use ring_seeds::{SeedsTask, ring_seeds};
 pub use volume::{ChangeError, DataVolume};
 
 /// The init container's name, as the seeds have it.

@@ -11,20 +11,43 @@ use mainstay_core::ring::Ledger;
 use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
 use mainstay_core::ring::ids::{Address, ClusterUid, DiskId, HostId, Member, PodUid, VolumeUid};
 use mainstay_core::ring::ledger;
-use mainstay_core::ring::options;
 use mainstay_core::ring::record::RecordMap;
-use mainstay_core::ring::spec::Engine;
+use mainstay_core::ring::spec::{Engine, ScyllaVersion};
 use mainstay_core::ring::stamp::{Bootstrapped, Found, REPORT_ANNOTATION, Report, STAMP_FILE, Stamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::process::Command;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
+
+pub(super) mod cassandra;
+mod files;
+mod scylla;
+mod tool;
+mod yaml;
+
+pub use cassandra::CassandraHome;
+use files::{Sign, io, local_tables, read, replace, signs, wipe};
+
+/// Which database, and how it is found in its image.
+#[derive(Clone, Debug)]
+pub enum Database {
+    /// ScyllaDB.
+    Scylla(ScyllaVersion),
+    /// Cassandra.
+    Cassandra(Box<CassandraHome>),
+}
+
+impl Database {
+    fn engine(&self) -> Engine {
+        match self {
+            Self::Scylla(version) => Engine::Scylla(*version),
+            Self::Cassandra(_) => Engine::Cassandra,
+        }
+    }
+}
 
 /// Which pod is to be started.
 #[derive(Clone, Debug)]
@@ -34,7 +57,7 @@ pub struct RingTask {
     /// The object that declares it.
     pub uid: ClusterUid,
     /// Which database.
-    pub engine: Engine,
+    pub database: Database,
     /// In which namespace.
     pub namespace: String,
     /// Which member: the pod's name.
@@ -82,6 +105,8 @@ pub struct Launch {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
+    /// What is set in its environment besides.
+    pub env: Vec<(String, String)>,
 }
 
 /// What Kubernetes says about this pod.
@@ -108,6 +133,10 @@ struct Noted {
     /// A bootstrapped disk was started.
     ran: bool,
 }
+
+/// What the tables said when they were last read, and by which signs they are still the same.
+#[derive(Debug, Default)]
+struct Looked(Option<(Vec<Sign>, Bootstrapped)>);
 
 /// Why nothing could be learnt.
 #[derive(Debug, Error)]
@@ -136,6 +165,7 @@ pub async fn ring_gate(
     let mut reported: Option<Report> = None;
     // An id that is drawn once: a disk must not change its name while it waits.
     let fresh = DiskId((u128::from(draw()) << 64) | u128::from(draw()));
+    let mut looked = Looked::default();
     loop {
         let answered = match client().await {
             Ok(client) => learn(task, client).await,
@@ -147,7 +177,7 @@ pub async fn ring_gate(
         }
         task.note(&noted)?;
         if let Some(own) = noted.own {
-            let folder = task.folder().await?;
+            let folder = task.folder(&mut looked).await?;
             let me = task.me(own, &noted, &folder, fresh);
             let asked = match &answered {
                 Ok(a) => Asked::Answer {
@@ -223,33 +253,6 @@ async fn learn(task: &RingTask, client: Client) -> Result<Answered, AskError> {
     })
 }
 
-fn io(path: &Path) -> impl FnOnce(io::Error) -> GateError {
-    let path = path.to_owned();
-    move |source| GateError::Io { path, source }
-}
-
-/// Writes a file as a whole or not at all, and for certain.
-fn replace(path: &Path, text: &str) -> Result<(), GateError> {
-    let new = path.with_extension("new");
-    let write = || -> io::Result<()> {
-        let mut file = fs::File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        path.parent()
-            .map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
-    };
-    write().map_err(io(path))
-}
-
-fn read(path: &Path) -> Result<Option<String>, GateError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io(path)(error)),
-    }
-}
-
 impl RingTask {
     fn notes(&self) -> PathBuf {
         self.state.join("noted.json")
@@ -285,7 +288,7 @@ impl RingTask {
         Me {
             member: self.member.clone(),
             cluster: self.uid,
-            engine: self.engine,
+            engine: self.database.engine(),
             pod: self.pod,
             volume: own.volume,
             address: own.address,
@@ -294,47 +297,31 @@ impl RingTask {
         }
     }
 
-    async fn folder(&self) -> Result<Folder, GateError> {
+    async fn folder(&self, looked: &mut Looked) -> Result<Folder, GateError> {
         let stamp = read(&self.data.join(STAMP_FILE))?;
         Ok(Folder {
             stamp: stamp.and_then(|text| Stamp::parse(&text)),
-            bootstrapped: self.bootstrapped().await?,
+            bootstrapped: self.bootstrapped(looked).await?,
         })
     }
 
     /// What the database's own tables say, read by its own tool while nothing runs. That there are files says nothing.
-    async fn bootstrapped(&self) -> Result<Bootstrapped, GateError> {
+    async fn bootstrapped(&self, looked: &mut Looked) -> Result<Bootstrapped, GateError> {
         let files = local_tables(&self.data).map_err(io(&self.data))?;
         if files.is_empty() {
             return Ok(Bootstrapped::Never);
         }
-        let program = self.command.first().ok_or(GateError::NoProgram)?;
-        let mut query = Command::new(program);
-        query
-            .args([
-                "sstable",
-                "query",
-                "--system-schema",
-                "--keyspace=system",
-                "--table=local",
-            ])
-            .arg("--output-format=json")
-            .arg(format!("--scylla-data-dir={}", self.data.join("data").display()))
-            .arg("--query=SELECT bootstrapped, host_id FROM scylla_sstable.local")
-            .args(files)
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        let done = timeout(self.patience * 12, query.output()).await;
-        let output = match done {
-            Ok(Ok(output)) if output.status.success() => output,
-            Ok(Ok(output)) => {
-                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(GateError::Tables(said));
-            }
-            Ok(Err(error)) => return Err(GateError::Tables(error.to_string())),
-            Err(_) => return Err(GateError::Tables("no answer in time".to_owned())),
-        };
-        tables(&output.stdout)
+        let signs = signs(&files).map_err(io(&self.data))?;
+        // A gate may wait for days, and the tool is a whole Java machine.
+        if let Some((_, known)) = looked.0.as_ref().filter(|(before, _)| *before == signs) {
+            return Ok(*known);
+        }
+        let said = match &self.database {
+            Database::Scylla(_) => scylla::bootstrapped(self, files).await,
+            Database::Cassandra(home) => cassandra::bootstrapped(self, home, files).await,
+        }?;
+        looked.0 = Some((signs, said));
+        Ok(said)
     }
 
     /// Writes to the pod what was found; is it there?
@@ -378,78 +365,22 @@ impl RingTask {
         noted.started = Some(start.stamp.disk);
         noted.ran = noted.ran || matches!(start.report.found, Found::Started(_));
         self.note(noted)?;
-        let (program, given) = self.command.split_first().ok_or(GateError::NoProgram)?;
-        let mut args = without_replace(given);
-        args.push(format!("--broadcast-address={}", own.address));
-        args.push(format!("--broadcast-rpc-address={}", own.address));
-        args.extend(options::arguments(self.engine, start.replaces, &start.seeds));
+        let launch = match &self.database {
+            Database::Scylla(_) => scylla::launch(self, start, own.address),
+            Database::Cassandra(home) => cassandra::launch(self, home, start, own.address, draw()),
+        }?;
         say(&match start.report.found {
             Found::Started(host) => format!("starting {host}"),
             Found::StartedWith(number) => format!("starting with {number}"),
             other => format!("starting: {other:?}"),
         });
-        Ok(Launch {
-            program: program.clone(),
-            args,
-        })
+        Ok(launch)
     }
 }
 
-/// The record's option wins over one that is there already.
-fn without_replace(given: &[String]) -> Vec<String> {
-    let ours = |word: &&String| {
-        let name = word.split('=').next().unwrap_or_default().replace('_', "-");
-        !name.starts_with("--replace-")
-    };
-    given.iter().filter(ours).cloned().collect()
-}
-
-/// The files of `system.local`, below the data folder.
-fn local_tables(data: &Path) -> io::Result<Vec<PathBuf>> {
-    let system = data.join("data").join("system");
-    let mut found = Vec::new();
-    for folder in entries(&system)? {
-        let name = folder
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        if !name.starts_with("local-") {
-            continue;
-        }
-        let files = entries(&folder)?;
-        found.extend(
-            files
-                .into_iter()
-                .filter(|f| f.to_string_lossy().ends_with("-Data.db")),
-        );
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// What is in a folder; nothing if there is none.
-fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(folder) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Reads what `sstable query` printed.
-fn tables(output: &[u8]) -> Result<Bootstrapped, GateError> {
-    #[derive(Deserialize)]
-    struct Row {
-        bootstrapped: Option<String>,
-        host_id: Option<HostId>,
-    }
-    let bad = |error: serde_json::Error| GateError::Tables(error.to_string());
-    let rows: Vec<Row> = serde_json::from_slice(output).map_err(bad)?;
-    let Some(row) = rows.into_iter().next() else {
-        return Ok(Bootstrapped::Never);
-    };
-    match (row.bootstrapped.as_deref(), row.host_id) {
+/// What the word in `bootstrapped` says.
+fn meant(word: Option<&str>, host: Option<HostId>) -> Result<Bootstrapped, GateError> {
+    match (word, host) {
         (Some("COMPLETED"), Some(host)) => Ok(Bootstrapped::Completed(host)),
         (Some("COMPLETED"), None) => Err(GateError::Tables(
             "it is bootstrapped and has no host id".to_owned(),
@@ -457,21 +388,6 @@ fn tables(output: &[u8]) -> Result<Bootstrapped, GateError> {
         (Some("IN_PROGRESS" | "DECOMMISSIONED"), _) => Ok(Bootstrapped::InProgress),
         (Some(_) | None, _) => Ok(Bootstrapped::Never),
     }
-}
-
-/// Removes what an unfinished start left, but not the gate's own file.
-fn wipe(data: &Path) -> io::Result<()> {
-    for path in entries(data)? {
-        if path.file_name().is_some_and(|name| name == STAMP_FILE) {
-            continue;
-        }
-        if path.is_dir() {
-            fs::remove_dir_all(&path)?;
-        } else {
-            fs::remove_file(&path)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

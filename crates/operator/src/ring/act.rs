@@ -1,8 +1,8 @@
 //! Each step one call, or two where an object and its place go together. The executor makes no choice.
 
 use super::cluster::{Cluster, REPLACE_LABEL, RING_LABEL, ledger_map};
+use super::member::{Database, MemberError};
 use super::observe::Look;
-use super::rest::{Rest, RestError};
 use crate::call::{CallError, bounded, optional};
 use crate::engine::lease::Permit;
 use api::RingCluster;
@@ -27,16 +27,13 @@ pub enum ActError {
     Call(#[from] CallError),
     /// A call to a database.
     #[error(transparent)]
-    Rest(#[from] RestError),
+    Member(#[from] MemberError),
     /// Not to be written down.
     #[error("it cannot be written down: {0}")]
     Print(#[from] serde_json::Error),
     /// What it is about is not there any more.
     #[error("what it is about is not there any more")]
     Gone,
-    /// Nothing that is done with this kind of database.
-    #[error("not done with this database")]
-    NotHere,
 }
 
 /// What came of a plan.
@@ -99,16 +96,15 @@ impl Actor<'_> {
             Step::DeleteClaim { member, uid } => {
                 Ok(self.delete::<PersistentVolumeClaim>(&member.claim(), uid).await?)
             }
-            Step::Decommission { member, host } => {
-                let at = *self.look.addresses.get(member).ok_or(ActError::Gone)?;
-                let patience = self.cluster.settings.probe;
-                Ok(Rest { at, patience }.decommission(*host).await?)
-            }
+            Step::Decommission { member, host } => Ok(self.database(member)?.decommission(*host).await?),
             Step::Drain { member, pod, host } => self.drain(member, *pod, *host).await,
             Step::RemoveReplaceLabel { member, service } => self.remove_label(member, *service).await,
             Step::Retire { member } => self.retire(member).await,
-            // ScyllaDB needs no seeds at its peers, and clusters of scylla-operator are not attended yet.
-            Step::TeachSeeds { .. } | Step::SetReplaceLabel { .. } => Err(ActError::NotHere),
+            Step::TeachSeeds { peer, seeds } => {
+                let own = self.look.observed.member(peer).and_then(|m| m.address);
+                Ok(self.database(peer)?.teach(own, seeds).await?)
+            }
+            Step::SetReplaceLabel { member, service } => self.set_label(member, *service).await,
         }
     }
 
@@ -119,8 +115,14 @@ impl Actor<'_> {
         let same = found.metadata.uid == Some(uid.to_string()) && found.metadata.deletion_timestamp.is_none();
         let at = found.status.and_then(|s| s.pod_ip?.parse().ok());
         let at = at.filter(|_| same).ok_or(ActError::Gone)?;
-        let patience = self.cluster.settings.probe;
-        Ok(Rest { at, patience }.drain(host).await?)
+        let (engine, patience) = (self.look.observed.spec.engine, self.cluster.settings.probe);
+        Ok(Database::at(engine, at, patience).drain(host).await?)
+    }
+
+    fn database(&self, member: &Member) -> Result<Database, ActError> {
+        let at = *self.look.addresses.get(member).ok_or(ActError::Gone)?;
+        let (engine, patience) = (self.look.observed.spec.engine, self.cluster.settings.probe);
+        Ok(Database::at(engine, at, patience))
     }
 
     fn labels(&self) -> BTreeMap<String, String> {
@@ -227,14 +229,33 @@ impl Actor<'_> {
         optional(deleted.map(drop)).map(|_| ())
     }
 
+    /// The only thing that is ever changed of a cluster that scylla-operator runs. With the version that was read: a
+    /// Service that changed meanwhile is looked at again first.
+    async fn set_label(&self, member: &Member, uid: ServiceUid) -> Result<(), ActError> {
+        self.relabel(member, uid, |labels| {
+            labels.insert(REPLACE_LABEL.to_owned(), String::new());
+        })
+        .await
+    }
+
     async fn remove_label(&self, member: &Member, uid: ServiceUid) -> Result<(), ActError> {
+        self.relabel(member, uid, |labels| {
+            labels.remove(REPLACE_LABEL);
+        })
+        .await
+    }
+
+    async fn relabel(
+        &self,
+        member: &Member,
+        uid: ServiceUid,
+        change: impl FnOnce(&mut BTreeMap<String, String>),
+    ) -> Result<(), ActError> {
         let mut service = self.look.services.get(member).cloned().ok_or(ActError::Gone)?;
         if service.metadata.uid != Some(uid.to_string()) {
             return Err(ActError::Gone);
         }
-        if let Some(labels) = service.metadata.labels.as_mut() {
-            labels.remove(REPLACE_LABEL);
-        }
+        change(service.metadata.labels.get_or_insert_default());
         let services = self.cluster.api::<Service>();
         let (name, params) = (member.to_string(), PostParams::default());
         bounded(

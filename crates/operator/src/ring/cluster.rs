@@ -19,10 +19,8 @@ pub const DC_LABEL: &str = "mainstay.dev/datacenter";
 pub const REPLACE_LABEL: &str = "scylla/replace";
 /// A human has this member in hand.
 pub const MAINTENANCE_LABEL: &str = "scylla/node-maintenance";
-/// The container of the database.
-pub const CONTAINER: &str = "scylla";
-/// Where its data is.
-pub const DATA_PATH: &str = "/var/lib/scylla";
+/// The container of the database: ScyllaDB's, or Cassandra's.
+pub const CONTAINERS: [&str; 2] = ["scylla", "cassandra"];
 /// The port of its REST interface.
 pub const API_PORT: u16 = 10_000;
 
@@ -73,6 +71,8 @@ pub struct Cluster {
     pub namespace: String,
     /// The object that declares it.
     pub uid: ClusterUid,
+    /// The cluster of scylla-operator that it is, if it is one.
+    pub attends: Option<String>,
     /// How Kubernetes is asked.
     pub client: Client,
     /// How long things take.
@@ -93,7 +93,18 @@ impl Cluster {
 
     /// What selects everything that belongs to it.
     pub fn selector(&self) -> String {
-        format!("{RING_LABEL}={}", self.name)
+        match &self.attends {
+            Some(attended) => format!("{}={attended}", super::attended::CLUSTER_LABEL),
+            None => format!("{RING_LABEL}={}", self.name),
+        }
+    }
+
+    /// The labels that say in which datacenter and in which rack.
+    pub fn place_labels(&self) -> (&'static str, &'static str) {
+        match &self.attends {
+            Some(_) => (super::attended::DC_LABEL, super::attended::RACK_LABEL),
+            None => (DC_LABEL, RACK_LABEL),
+        }
     }
 
     /// Objects of a kind in the namespace.

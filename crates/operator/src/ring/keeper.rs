@@ -2,9 +2,8 @@
 
 use super::act::{Acted, Actor};
 use super::cluster::{Cluster, RingSettings};
-use super::nodes::Gone;
 use super::objects::{Pods, carry_over, objects};
-use super::observe::{ObserveError, observe, read};
+use super::observe::{Memory, ObserveError, observe, read};
 use super::report::{Reporter, Told};
 use crate::apply::ApplyError;
 use crate::call::{CallError, bounded, optional};
@@ -51,7 +50,7 @@ pub struct RingKeeper {
     namespace: String,
     name: String,
     settings: Arc<RingSettings>,
-    gone: Gone,
+    memory: Memory,
     reporter: Reporter,
     ensured: Option<Ensured>,
 }
@@ -102,7 +101,7 @@ impl RingKeeper {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             settings,
-            gone: Gone::default(),
+            memory: Memory::default(),
             reporter: Reporter::default(),
             ensured: None,
         }
@@ -114,6 +113,7 @@ impl RingKeeper {
             name: self.name.clone(),
             namespace: self.namespace.clone(),
             uid: uid.ok_or(TurnError::NoUid)?,
+            attends: object.spec.attends.clone(),
             client: self.client.clone(),
             settings: Arc::clone(&self.settings),
         };
@@ -132,8 +132,11 @@ impl RingKeeper {
                 .map(|l| l.known.keys().cloned().collect())
                 .unwrap_or_default(),
         };
-        self.ensure(&cluster, object, pods, permit).await?;
-        let mut look = observe(&cluster, read, spec, wishes, &mut self.gone).await?;
+        // Where scylla-operator runs the pods, all objects are its own.
+        if cluster.attends.is_none() {
+            self.ensure(&cluster, object, pods, permit).await?;
+        }
+        let mut look = observe(&cluster, read, spec, wishes, &mut self.memory).await?;
         let now = wall();
         let plan = decide(look.ledger.as_ref(), &look.observed, now);
         let violations = invariants::check(look.ledger.as_ref(), &look.observed, &plan, now);
@@ -157,6 +160,7 @@ impl RingKeeper {
             plan,
             acted,
             violations: violations.iter().map(ToString::to_string).collect(),
+            nodes_unseen: self.memory.gone.is_forbidden(),
             error: None,
             at: wall(),
         })

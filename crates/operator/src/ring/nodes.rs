@@ -13,9 +13,17 @@ use std::collections::BTreeMap;
 
 /// Since when each volume has had no Node, as long as this operator leads: another one begins to count anew.
 #[derive(Debug, Default)]
-pub struct Gone(BTreeMap<VolumeUid, Time>);
+pub struct Gone {
+    since: BTreeMap<VolumeUid, Time>,
+    forbidden: bool,
+}
 
 impl Gone {
+    /// May this operator not look at Nodes and volumes? As of the last claim that it looked at.
+    pub fn is_forbidden(&self) -> bool {
+        self.forbidden
+    }
+
     /// Since when this claim has had no Node; `None` while it has one, or needs none.
     pub async fn since(
         &mut self,
@@ -24,15 +32,15 @@ impl Gone {
         claim: &PersistentVolumeClaim,
         now: Time,
     ) -> Result<Option<Time>, CallError> {
-        let gone = match self.is_gone(cluster, claim).await {
-            // An operator of one namespace may not look at Nodes: then no volume is ever given up for one.
-            Err(CallError::Refused { code: 403, .. }) => false,
-            other => other?,
-        };
+        let looked = self.is_gone(cluster, claim).await;
+        // An operator of one namespace may not look at Nodes: then no volume is ever given up for one, and people are
+        // told so.
+        self.forbidden = matches!(looked, Err(CallError::Refused { code: 403, .. }));
+        let gone = if self.forbidden { false } else { looked? };
         if gone {
-            return Ok(Some(*self.0.entry(uid).or_insert(now)));
+            return Ok(Some(*self.since.entry(uid).or_insert(now)));
         }
-        self.0.remove(&uid);
+        self.since.remove(&uid);
         Ok(None)
     }
 

@@ -1,8 +1,6 @@
 //! Pure: from the declared ring to its objects.
 
-use super::cluster::{
-    API_PORT, CONTAINER, DATA_PATH, DC_LABEL, RACK_LABEL, RING_LABEL, RingSettings, ledger_map,
-};
+use super::cluster::{DC_LABEL, RACK_LABEL, RING_LABEL, RingSettings, ledger_map};
 use crate::apply::{Owned, set};
 use api::RingCluster;
 use api::ring::{Rack, rack_set};
@@ -11,6 +9,10 @@ use kube::{Resource, ResourceExt};
 use mainstay_core::ring::ids::Member;
 use mainstay_core::ring::sleeping::Running;
 use serde_json::{Value, json};
+
+mod database;
+
+use database::Database;
 
 /// Where the gate is put, and what it notes for the life of the pod.
 const GATE_FOLDER: &str = "/opt/mainstay";
@@ -134,7 +136,7 @@ impl Site<'_> {
 
     fn labels(&self) -> Value {
         json!({
-            "app.kubernetes.io/name": "scylla",
+            "app.kubernetes.io/name": self.database().name,
             "app.kubernetes.io/instance": self.name,
             "app.kubernetes.io/managed-by": "mainstay",
             RING_LABEL: self.name,
@@ -213,7 +215,7 @@ impl Site<'_> {
         let spec = json!({ "spec": {
             "publishNotReadyAddresses": true,
             "selector": { "statefulset.kubernetes.io/pod-name": member },
-            "ports": [port("gossip", GOSSIP_PORT), port("cql", CQL_PORT), port("api", API_PORT)],
+            "ports": [port("gossip", GOSSIP_PORT), port("cql", CQL_PORT), port("api", self.database().api_port)],
         } });
         self.owned(
             "v1",
@@ -237,49 +239,46 @@ impl Site<'_> {
     /// The gate is the first thing in the container of the database, and becomes the database: so it stands before every
     /// start of it, also when only the container restarts.
     fn gate(&self, rack: &Rack) -> Vec<String> {
-        let spec = &self.cluster.spec;
-        let tag = spec.image.rsplit_once(':').map_or("", |(_, tag)| tag);
-        let version = spec.version.as_deref().unwrap_or(tag);
         let mut args: Vec<String> = ["pod", "ring-gate"].map(str::to_owned).to_vec();
         args.extend([
             format!("--cluster={}", self.name),
             format!("--cluster-uid={}", self.cluster.uid().unwrap_or_default()),
-            format!("--scylla={version}"),
-            format!("--data={DATA_PATH}"),
+            format!("--data={}", self.database().data),
             format!("--state={GATE_FOLDER}"),
-            "--".to_owned(),
-            spec.command.clone(),
-            format!("--workdir={DATA_PATH}"),
-            "--listen-address=0.0.0.0".to_owned(),
-            "--rpc-address=0.0.0.0".to_owned(),
-            "--api-address=0.0.0.0".to_owned(),
-            format!("--api-port={API_PORT}"),
         ]);
-        args.extend(spec.flags.iter().map(|flag| flag.replace("$(RACK)", &rack.name)));
+        args.extend(self.database().gate(rack));
         args
+    }
+
+    fn database(&self) -> Database<'_> {
+        Database::of(&self.cluster.spec)
     }
 
     fn container(&self, rack: &Rack) -> Value {
         let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
         let port = |name: &str, port: u16| json!({ "name": name, "containerPort": port });
+        let database = self.database();
+        let mut env = vec![
+            field("POD_NAME", "metadata.name"),
+            field("POD_NAMESPACE", "metadata.namespace"),
+            field("POD_UID", "metadata.uid"),
+            field("POD_IP", "status.podIP"),
+            json!({ "name": "RACK", "value": rack.name }),
+            json!({ "name": "DATACENTER", "value": self.cluster.spec.datacenter }),
+        ];
+        env.extend(database.env(rack));
         let mut container = json!({
-            "name": CONTAINER,
+            "name": database.name,
             "image": self.cluster.spec.image,
             "command": [format!("{GATE_FOLDER}/mainstay")],
             "args": self.gate(rack),
             "securityContext": crate::security::database_container(),
-            "env": [
-                field("POD_NAME", "metadata.name"),
-                field("POD_NAMESPACE", "metadata.namespace"),
-                field("POD_UID", "metadata.uid"),
-                json!({ "name": "RACK", "value": rack.name }),
-                json!({ "name": "DATACENTER", "value": self.cluster.spec.datacenter }),
-            ],
-            "ports": [port("gossip", GOSSIP_PORT), port("cql", CQL_PORT), port("api", API_PORT)],
+            "env": env,
+            "ports": [port("gossip", GOSSIP_PORT), port("cql", CQL_PORT), port("api", database.api_port)],
             // Clients are let in last. No liveness probe: a gate waits for as long as it takes.
             "readinessProbe": { "tcpSocket": { "port": CQL_PORT }, "periodSeconds": 2 },
             "volumeMounts": [
-                { "name": "data", "mountPath": DATA_PATH },
+                { "name": "data", "mountPath": database.data },
                 { "name": "gate", "mountPath": GATE_FOLDER },
             ],
         });
@@ -290,6 +289,20 @@ impl Site<'_> {
             self.cluster.spec.resources.as_ref().map(|r| json!(r)),
         );
         container
+    }
+
+    /// Beside a database that has to be told of other members while it runs.
+    fn seeds(&self) -> Value {
+        let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
+        json!({
+            "name": "seeds",
+            "image": self.settings.image,
+            "args": ["pod", "ring-seeds", format!("--cluster={}", self.name), format!("--state={GATE_FOLDER}"), database::LISTEN],
+            "securityContext": crate::security::database_container(),
+            "env": [field("POD_NAMESPACE", "metadata.namespace"), field("POD_IP", "status.podIP")],
+            "resources": { "requests": { "cpu": "5m", "memory": "24Mi" } },
+            "volumeMounts": [{ "name": "gate", "mountPath": GATE_FOLDER }],
+        })
     }
 
     /// How many members of a rack run. One that was declared away while the ring slept still has to leave it.
@@ -309,12 +322,14 @@ impl Site<'_> {
     fn stateful_set(&self, rack: &Rack) -> Owned {
         let spec = &self.cluster.spec;
         let selector = json!({ RING_LABEL: self.name, RACK_LABEL: rack.name });
+        let mut containers = vec![self.container(rack)];
+        containers.extend(self.database().reads_seeds_from_file.then(|| self.seeds()));
         let mut pod = json!({
             "serviceAccountName": self.account(),
             "terminationGracePeriodSeconds": 900,
             "securityContext": { "seccompProfile": { "type": "RuntimeDefault" } },
             "initContainers": [self.install()],
-            "containers": [self.container(rack)],
+            "containers": containers,
             "volumes": [{ "name": "gate", "emptyDir": {} }],
             "affinity": { "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
                 "weight": 100,
@@ -365,135 +380,4 @@ impl Site<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::api::apps::v1::StatefulSet;
-    use k8s_openapi::api::core::v1::Service;
-    use k8s_openapi::api::rbac::v1::Role;
-
-    fn ring(spec: Value) -> RingCluster {
-        let mut whole = json!({ "image": "scylladb/scylla:2025.2.0", "racks": [
-            { "name": "a", "members": 2 }, { "name": "b", "members": 1, "zone": "z2" },
-        ] });
-        if let (Value::Object(whole), Value::Object(spec)) = (&mut whole, spec) {
-            whole.extend(spec);
-        }
-        serde_json::from_value(json!({
-            "apiVersion": "mainstay.dev/v1alpha1", "kind": "RingCluster",
-            "metadata": { "name": "ring", "namespace": "db", "uid": "u" }, "spec": whole,
-        }))
-        .unwrap()
-    }
-
-    fn built(spec: Value) -> Vec<Owned> {
-        running(spec, Running::Everybody)
-    }
-
-    fn running(spec: Value, running: Running) -> Vec<Owned> {
-        let known = vec!["ring-a-2".parse().unwrap(), "ring-b-0".parse().unwrap()];
-        objects(&ring(spec), &RingSettings::default(), &Pods { running, known })
-    }
-
-    fn named(all: &[Owned], kind: &str, name: &str) -> Value {
-        let found = all
-            .iter()
-            .find(|o| o.kind == kind && o.object["metadata"]["name"] == name);
-        found.unwrap().object.clone()
-    }
-
-    #[test]
-    fn a_set_per_rack_and_a_service_per_member() {
-        let all = built(json!({}));
-        let names = |kind: &str| -> Vec<String> {
-            let found = all.iter().filter(|o| o.kind == kind);
-            found
-                .map(|o| o.object["metadata"]["name"].as_str().unwrap().to_owned())
-                .collect()
-        };
-        assert_eq!(names("StatefulSet"), ["ring-a", "ring-b"]);
-        assert_eq!(names("Service"), ["ring", "ring-a-0", "ring-a-1", "ring-b-0"]);
-        for owned in &all {
-            assert_eq!(owned.object["metadata"]["labels"][RING_LABEL], "ring");
-        }
-        serde_json::from_value::<StatefulSet>(named(&all, "StatefulSet", "ring-b")).unwrap();
-        let service: Service = serde_json::from_value(named(&all, "Service", "ring-a-0")).unwrap();
-        assert_eq!(service.spec.unwrap().publish_not_ready_addresses, Some(true));
-    }
-
-    #[test]
-    fn nothing_starts_but_through_the_gate_and_the_gate_may_do_little() {
-        let all = built(json!({ "flags": ["--smp=2", "--rack=$(RACK)"] }));
-        let set = named(&all, "StatefulSet", "ring-a");
-        let pod = set.pointer("/spec/template/spec").unwrap();
-        let container = &pod["containers"][0];
-        assert_eq!(container["command"], json!(["/opt/mainstay/mainstay"]));
-        let args: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
-        assert_eq!(args[..2], ["pod", "ring-gate"]);
-        assert!(args.contains(&"--scylla=2025.2.0".to_owned()));
-        assert!(args.contains(&"--rack=a".to_owned()));
-        assert!(!args.iter().any(|a| a.contains("replace") || a.contains("seed")));
-        let role: Role = serde_json::from_value(named(&all, "Role", "ring-member")).unwrap();
-        for rule in role.rules.unwrap() {
-            let list = rule.verbs == ["list"];
-            assert!(list || rule.resource_names.is_some(), "{rule:?}");
-        }
-    }
-
-    #[test]
-    fn a_rack_is_never_made_smaller_here_and_a_label_of_a_human_stays() {
-        let found = |kind: &str, replicas: i64| -> DynamicObject {
-            serde_json::from_value(json!({
-                "apiVersion": "v1", "kind": kind,
-                "metadata": { "name": "x", "resourceVersion": "7", "labels": { "scylla/replace": "" } },
-                "spec": { "replicas": replicas, "clusterIP": "10.0.0.1", "volumeClaimTemplates": ["as they are"] },
-            }))
-            .unwrap()
-        };
-        let set = |replicas: i64| json!({ "metadata": {}, "spec": { "replicas": replicas } });
-        let kept = |wanted, is| carry_over("StatefulSet", set(wanted), &found("StatefulSet", is));
-        assert_eq!(kept(2, 3)["spec"]["replicas"], 3);
-        assert_eq!(kept(4, 3)["spec"]["replicas"], 4);
-        assert_eq!(kept(0, 3)["spec"]["replicas"], 3, "they leave first");
-        let mut asleep = set(0);
-        asleep["metadata"]["labels"] = json!({ ASLEEP_LABEL: "true" });
-        let asleep = carry_over("StatefulSet", asleep, &found("StatefulSet", 3));
-        assert_eq!(asleep["spec"]["replicas"], 0);
-        assert_eq!(kept(2, 3)["spec"]["volumeClaimTemplates"], json!(["as they are"]));
-        let service = json!({ "metadata": { "labels": { "a": "b" } }, "spec": {} });
-        let service = carry_over("Service", service, &found("Service", 0));
-        assert_eq!(
-            service["metadata"]["labels"],
-            json!({ "a": "b", "scylla/replace": "" })
-        );
-        assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
-    }
-
-    #[test]
-    fn s84_the_pods_of_a_ring_that_sleeps_and_wakes_with_its_seeds_first() {
-        let replicas = |which: Running, is: i64| -> Vec<i64> {
-            let all = running(json!({}), which).into_iter();
-            let sets = all.filter(|o| o.kind == "StatefulSet");
-            let found = json!({ "metadata": {}, "spec": { "replicas": is } });
-            let found: DynamicObject = serde_json::from_value(found).unwrap();
-            sets.map(|o| carry_over("StatefulSet", o.object, &found))
-                .map(|o| o["spec"]["replicas"].as_i64().unwrap())
-                .collect()
-        };
-        assert_eq!(
-            replicas(Running::AsTheyAre, 2),
-            [2, 2],
-            "nobody is stopped undrained"
-        );
-        assert_eq!(replicas(Running::Nobody, 2), [0, 0]);
-        assert_eq!(replicas(Running::Seeds, 0), [1, 1]);
-        // Who is not declared any more leaves the ring before its pod goes.
-        assert_eq!(replicas(Running::Everybody, 1), [3, 1]);
-    }
-
-    #[test]
-    fn a_rack_keeps_to_its_zone() {
-        let set = named(&built(json!({})), "StatefulSet", "ring-b");
-        let selector = set.pointer("/spec/template/spec/nodeSelector").unwrap();
-        assert_eq!(selector, &json!({ "topology.kubernetes.io/zone": "z2" }));
-    }
-}
+mod tests;

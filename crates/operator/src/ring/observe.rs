@@ -1,17 +1,16 @@
 //! Everything a turn knows: the ledger first, then objects, then what members say.
 
-use super::cluster::{
-    CONTAINER, Cluster, DC_LABEL, MAINTENANCE_LABEL, RACK_LABEL, REPLACE_LABEL, ledger_map,
-};
+use super::attended::{self, Agent, noted_host, waits_since};
+use super::cassandra::Hearts;
+use super::cluster::{CONTAINERS, Cluster, MAINTENANCE_LABEL, REPLACE_LABEL, ledger_map};
+use super::member::Database;
 use super::nodes::Gone;
-use super::rest::Rest;
 use crate::call::{CallError, bounded, optional};
 use crate::clock::wall;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use kube::ResourceExt;
 use kube::api::ListParams;
-use mainstay_core::ring::answers;
 use mainstay_core::ring::asks;
 use mainstay_core::ring::ids::{Address, Location, Member};
 use mainstay_core::ring::ledger::{self, Ledger, Stage};
@@ -56,6 +55,15 @@ pub struct Look {
     pub services: BTreeMap<Member, Service>,
 }
 
+/// What one operator remembers from turn to turn. Another one begins anew: it only waits longer.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Since when volumes have had no Node.
+    pub gone: Gone,
+    /// For how long hearts have stood still.
+    pub hearts: Hearts,
+}
+
 /// The ledger as it was read, before anything else was looked at.
 pub struct Read {
     /// Its ConfigMap.
@@ -87,7 +95,7 @@ pub async fn observe(
     read: Read,
     spec: Spec,
     wishes: Wishes,
-    gone: &mut Gone,
+    memory: &mut Memory,
 ) -> Result<Look, ObserveError> {
     let Read {
         map,
@@ -97,7 +105,7 @@ pub async fn observe(
     let found = Objects::read(cluster).await?;
     let mut members = Vec::new();
     for member in found.members(&spec) {
-        members.push(found.view(cluster, &member, gone).await?);
+        members.push(found.view(cluster, &member, &mut memory.gone).await?);
     }
     let addresses = found.addresses();
     let mut observed = Observed {
@@ -110,7 +118,7 @@ pub async fn observe(
         wishes,
     };
     if asks(ledger.as_ref(), &observed) {
-        observed.answers = ask_all(cluster, &observed, &addresses).await;
+        observed.answers = ask_all(cluster, &observed, &addresses, &mut memory.hearts).await;
     }
     let sleep = ledger.as_ref().and_then(|l| l.sleep);
     if sleep.is_some_and(|s| s.stage == Stage::Draining) {
@@ -146,7 +154,8 @@ impl Objects {
             bounded(patience, pods.list(&params)),
             bounded(patience, maps.list(&params)),
         )?;
-        let racked = |labels: &BTreeMap<String, String>| labels.contains_key(RACK_LABEL);
+        let (_, rack) = cluster.place_labels();
+        let racked = |labels: &BTreeMap<String, String>| labels.contains_key(rack);
         Ok(Self {
             services: named(services.items.into_iter().filter(|s| racked(s.labels()))),
             pods: named(pods.items.into_iter().filter(|p| racked(p.labels()))),
@@ -183,18 +192,19 @@ impl Objects {
         gone: &mut Gone,
     ) -> Result<MemberView, CallError> {
         let service = self.services.get(member);
+        let attended = cluster.attends.as_ref();
         let labelled = |label: &str| service.is_some_and(|s| s.labels().contains_key(label));
         Ok(MemberView {
             member: member.clone(),
             service: service.and_then(uid),
             address: service.and_then(address),
-            pod: self.pods.get(member).and_then(pod),
+            pod: self.pods.get(member).and_then(|p| pod(p, cluster.place_labels())),
             claim: claim(cluster, member, gone).await?,
             record: self.records.get(&member.record_map()).and_then(record),
             replace_label: labelled(REPLACE_LABEL),
             maintenance: labelled(MAINTENANCE_LABEL),
-            waits_unbootstrapped_since: None,
-            noted_host: None,
+            waits_unbootstrapped_since: attended.and(self.pods.get(member)).and_then(waits_since),
+            noted_host: attended.and(service).and_then(noted_host),
         })
     }
 }
@@ -218,11 +228,14 @@ pub fn address(service: &Service) -> Option<Address> {
     service.spec.as_ref()?.cluster_ip.as_ref()?.parse().ok()
 }
 
-fn pod(pod: &Pod) -> Option<observed::Pod> {
+fn pod(pod: &Pod, (dc, rack): (&str, &str)) -> Option<observed::Pod> {
     let label = |key: &str| pod.labels().get(key)?.parse().ok();
-    let location = label(DC_LABEL).zip(label(RACK_LABEL));
+    let location = label(dc).zip(label(rack));
     let containers = pod.status.as_ref().and_then(|s| s.container_statuses.as_ref());
-    let ready = containers.is_some_and(|all| all.iter().any(|c| c.name == CONTAINER && c.ready));
+    let ready = containers.is_some_and(|all| {
+        all.iter()
+            .any(|c| CONTAINERS.contains(&c.name.as_str()) && c.ready)
+    });
     let report = pod.annotations().get(REPORT_ANNOTATION);
     Some(observed::Pod {
         uid: uid(pod)?,
@@ -273,39 +286,64 @@ fn started(
     cluster: &Cluster,
     seen: &Observed,
     at: &BTreeMap<Member, IpAddr>,
-) -> impl Iterator<Item = (Member, Rest)> {
-    let started = |m: &&MemberView| {
-        let report = m.pod.as_ref().and_then(|p| p.report);
-        report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
+    agent: Option<&Agent>,
+) -> Vec<(Member, Database)> {
+    let started = |m: &MemberView| match &cluster.attends {
+        // No gate of ours has reported: who is ready has started.
+        Some(_) => m.pod.as_ref().is_some_and(|p| p.runs),
+        None => {
+            let report = m.pod.as_ref().and_then(|p| p.report);
+            report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
+        }
     };
-    let patience = cluster.settings.probe;
-    seen.members.iter().filter(started).filter_map(move |m| {
+    let (patience, engine) = (cluster.settings.probe, seen.spec.engine);
+    let asked = seen.members.iter().filter(|m| started(m)).filter_map(|m| {
         let at = *at.get(&m.member)?;
-        Some((m.member.clone(), Rest { at, patience }))
-    })
+        let database = match (&cluster.attends, agent) {
+            (None, _) => Database::at(engine, at, patience),
+            (Some(_), Some(agent)) => Database::attended(agent.clone(), at, patience),
+            (Some(_), None) => return None,
+        };
+        Some((m.member.clone(), database))
+    });
+    asked.collect()
 }
 
 /// Who says that it is drained. Who does not answer does not say so.
 async fn drained(cluster: &Cluster, seen: &Observed, at: &BTreeMap<Member, IpAddr>) -> BTreeSet<Member> {
-    let asked = started(cluster, seen, at)
-        .map(|(by, rest)| async move { matches!(rest.is_drained().await, Ok(true)).then_some(by) });
+    let asked = started(cluster, seen, at, None)
+        .into_iter()
+        .map(|(by, database)| async move { matches!(database.is_drained().await, Ok(true)).then_some(by) });
     join_all(asked).await.into_iter().flatten().collect()
 }
 
 /// Asks every member whose database was started. Who does not answer says nothing.
-async fn ask_all(cluster: &Cluster, seen: &Observed, at: &BTreeMap<Member, IpAddr>) -> Vec<Answer> {
-    let asked = started(cluster, seen, at).map(|(by, rest)| {
-        async move {
-            // The evidence is at least as old as the first call.
-            let asked_at = wall();
-            match rest.replies().await {
-                Ok(replies) => Some(answers::scylla(by, asked_at, &replies)),
-                Err(error) => {
-                    tracing::debug!(member = %by, %error, "no answer");
-                    None
-                }
+async fn ask_all(
+    cluster: &Cluster,
+    seen: &Observed,
+    at: &BTreeMap<Member, IpAddr>,
+    hearts: &mut Hearts,
+) -> Vec<Answer> {
+    let agent = match &cluster.attends {
+        Some(attended) => match attended::agent(cluster, attended).await {
+            Ok(agent) => agent,
+            Err(error) => {
+                tracing::info!(ring = %cluster.name, %error, "the token of the agents cannot be had");
+                None
+            }
+        },
+        None => None,
+    };
+    let asked = started(cluster, seen, at, agent.as_ref()).into_iter();
+    let asked = asked.map(|(by, database)| async move {
+        match database.ask(by.clone()).await {
+            Ok(said) => Some(said),
+            Err(error) => {
+                tracing::debug!(member = %by, %error, "no answer");
+                None
             }
         }
     });
-    join_all(asked).await.into_iter().flatten().collect()
+    let all = join_all(asked).await.into_iter().flatten();
+    all.map(|(by, at, said)| said.answer(by, at, hearts)).collect()
 }

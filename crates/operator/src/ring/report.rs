@@ -40,6 +40,8 @@ pub struct Told {
     pub acted: Acted,
     /// Invariants that the plan would have broken.
     pub violations: Vec<String>,
+    /// Nodes and volumes may not be looked at.
+    pub nodes_unseen: bool,
     /// Why the turn came to nothing.
     pub error: Option<String>,
     /// When.
@@ -172,6 +174,11 @@ const CONDITIONS: [(reason::Condition, &str, &str); 4] = [
     ),
 ];
 
+/// Said once, and in the status for as long as it is so.
+const NODES_UNSEEN: &str = "this operator may not look at Nodes and PersistentVolumes (it serves one namespace): the \
+                            volume of a Node that is gone is never given up by itself; label the member's Service \
+                            scylla/replace if its Node does not come back";
+
 fn conditions(told: &Told, before: &[Condition]) -> Vec<Condition> {
     if let Some(error) = &told.error {
         // What was known stands; only that nobody looked is new.
@@ -211,6 +218,9 @@ fn conditions(told: &Told, before: &[Condition]) -> Vec<Condition> {
             None => dated(before, kind, "False", "None", quiet),
         });
     }
+    if told.nodes_unseen {
+        all.push(dated(before, "NodesUnseen", "True", "Forbidden", NODES_UNSEEN));
+    }
     all
 }
 
@@ -243,6 +253,7 @@ fn dated(before: &[Condition], kind: &str, status: &str, reason: &str, message: 
 #[derive(Default)]
 pub struct Reporter {
     said: VecDeque<String>,
+    nodes_unseen: bool,
 }
 
 impl Reporter {
@@ -270,10 +281,7 @@ impl Reporter {
         }
         let events: Api<Event> =
             Api::namespaced(api.clone().into_client(), &object.namespace().unwrap_or_default());
-        for (warning, reason, message) in worth_saying(told) {
-            if !self.is_new(told, &reason, &message) {
-                continue;
-            }
+        for (warning, reason, message) in self.new(told) {
             if warning {
                 tracing::warn!(ring = object.name_any(), reason, "{message}");
             }
@@ -283,6 +291,17 @@ impl Reporter {
                 tracing::debug!(%error, "an Event was not written");
             }
         }
+    }
+
+    /// What was not said yet.
+    fn new(&mut self, told: &Told) -> Vec<(bool, String, String)> {
+        let mut all = worth_saying(told);
+        all.retain(|(_, reason, message)| self.is_new(told, reason, message));
+        if told.nodes_unseen && !self.nodes_unseen {
+            all.push((true, "NodesUnseen".to_owned(), NODES_UNSEEN.to_owned()));
+        }
+        self.nodes_unseen |= told.nodes_unseen;
+        all
     }
 
     /// Is it new? What is being done is part of it: the same sentence about another replacement is another one.
@@ -459,5 +478,20 @@ mod tests {
         let mut reporter = Reporter::default();
         assert!(reporter.is_new(&held(), "Held", "x"));
         assert!(!reporter.is_new(&held(), "Held", "x"));
+    }
+
+    #[test]
+    fn that_nodes_cannot_be_seen_is_said_once_and_stays_in_the_status() {
+        let told = Told {
+            nodes_unseen: true,
+            ..Told::default()
+        };
+        let mut reporter = Reporter::default();
+        let words = |reporter: &mut Reporter| reporter.new(&told).len();
+        assert_eq!((words(&mut reporter), words(&mut reporter)), (1, 0));
+        let status_of = |told: &Told| status(&object(), told, &RingClusterStatus::default());
+        assert_eq!(of(&status_of(&told), "NodesUnseen").reason, "Forbidden");
+        let seen = status_of(&Told::default());
+        assert!(!seen.conditions.iter().any(|c| c.kind == "NodesUnseen"));
     }
 }

@@ -1,5 +1,6 @@
 //! What a ScyllaDB node says of the ring: all of it from this one node, over its REST interface.
 
+use super::attended::{AGENT_PORT, Agent};
 use super::cluster::API_PORT;
 use crate::http::client::{self, PostError};
 use mainstay_core::ring::answers::ScyllaReplies;
@@ -8,7 +9,7 @@ use mainstay_core::ring::observed::Keyspace;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
@@ -41,10 +42,12 @@ pub enum RestError {
 const ACCOUNTS: &str = "system_auth";
 
 /// A node that can be asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rest {
     /// Where its pod is.
     pub at: IpAddr,
+    /// Through its agent, where the database itself listens on loopback only.
+    pub agent: Option<Agent>,
     /// How long one call may take, and ten times that all of them.
     pub patience: Duration,
 }
@@ -66,25 +69,31 @@ struct Detail {
 }
 
 impl Rest {
-    fn address(self) -> String {
-        std::net::SocketAddr::new(self.at, API_PORT).to_string()
+    fn address(&self) -> String {
+        SocketAddr::new(self.at, API_PORT).to_string()
     }
 
-    async fn get<T: DeserializeOwned>(self, path: String) -> Result<T, RestError> {
-        let answer = client::get(&self.address(), &path, None, self.patience).await;
+    async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, RestError> {
+        let answer = match &self.agent {
+            Some(Agent { tls, token }) => {
+                let agent = SocketAddr::new(self.at, AGENT_PORT);
+                client::get_tls(tls, agent, &path, token, self.patience).await
+            }
+            None => client::get(&self.address(), &path, None, self.patience).await,
+        };
         let parsed = answer.and_then(|text| Ok(serde_json::from_str(&text)?));
         parsed.map_err(|source| RestError::Call { path, source })
     }
 
     /// Everything that is asked of a node.
-    pub async fn replies(self) -> Result<ScyllaReplies, RestError> {
+    pub async fn replies(&self) -> Result<ScyllaReplies, RestError> {
         let longest = self.patience * 10;
         timeout(longest, self.ask())
             .await
             .unwrap_or(Err(RestError::Slow(longest)))
     }
 
-    async fn ask(self) -> Result<ScyllaReplies, RestError> {
+    async fn ask(&self) -> Result<ScyllaReplies, RestError> {
         let listed: Vec<Pair> = self.get("/storage_service/host_id".to_owned()).await?;
         let host_id: Vec<(Address, HostId)> = listed.into_iter().map(|p| (p.key, p.value)).collect();
         let mut replies = ScyllaReplies {
@@ -117,17 +126,17 @@ impl Rest {
     }
 
     /// From 2026.1 on; older ones do not know the call, and nobody can be excluded there.
-    async fn excluded(self) -> Vec<HostId> {
+    async fn excluded(&self) -> Vec<HostId> {
         let asked = self.get("/storage_service/nodes/excluded".to_owned()).await;
         asked.unwrap_or_default()
     }
 
     /// How often the rows of each keyspace are kept. If one cannot be told, none is: then nothing is replaced.
-    async fn keyspaces(self) -> Vec<Keyspace> {
+    async fn keyspaces(&self) -> Vec<Keyspace> {
         self.all_keyspaces().await.unwrap_or_default()
     }
 
-    async fn all_keyspaces(self) -> Result<Vec<Keyspace>, RestError> {
+    async fn all_keyspaces(&self) -> Result<Vec<Keyspace>, RestError> {
         let names: Vec<Name> = self
             .get("/storage_service/keyspaces?type=non_local_strategy".to_owned())
             .await?;
@@ -144,13 +153,13 @@ impl Rest {
     }
 
     /// Does it say that it is drained?
-    pub async fn is_drained(self) -> Result<bool, RestError> {
+    pub async fn is_drained(&self) -> Result<bool, RestError> {
         let mode: String = self.get("/storage_service/operation_mode".to_owned()).await?;
         Ok(mode == "DRAINED")
     }
 
     /// Tells the node to drain, if it is who is meant. Large memtables take longer than we wait.
-    pub async fn drain(self, wanted: Option<HostId>) -> Result<(), RestError> {
+    pub async fn drain(&self, wanted: Option<HostId>) -> Result<(), RestError> {
         if let Some(wanted) = wanted {
             self.is(wanted).await?;
         }
@@ -158,12 +167,12 @@ impl Rest {
     }
 
     /// Tells the node to leave the ring, if it is who is meant. The call ends with the leaving: hours later, perhaps.
-    pub async fn decommission(self, wanted: HostId) -> Result<(), RestError> {
+    pub async fn decommission(&self, wanted: HostId) -> Result<(), RestError> {
         self.is(wanted).await?;
         self.order("/storage_service/decommission").await
     }
 
-    async fn is(self, wanted: HostId) -> Result<(), RestError> {
+    async fn is(&self, wanted: HostId) -> Result<(), RestError> {
         let is: HostId = self.get("/storage_service/hostid/local".to_owned()).await?;
         if is == wanted {
             Ok(())
@@ -173,7 +182,7 @@ impl Rest {
     }
 
     /// A call that may take longer than anybody waits: what came of it is seen later.
-    async fn order(self, path: &str) -> Result<(), RestError> {
+    async fn order(&self, path: &str) -> Result<(), RestError> {
         let path = path.to_owned();
         let told = client::post(&self.address(), &path, None, String::new(), self.patience).await;
         match told {

@@ -111,6 +111,11 @@ impl Kubernetes {
         look(&self.store())
     }
 
+    /// Services get addresses that begin so, from now on: for those who open doors there.
+    pub fn services_in(&self, half: [u8; 2]) {
+        self.store().services_in(half);
+    }
+
     /// Forget all history: watches and pages begin again with 410.
     pub fn compact(&self) {
         self.inner

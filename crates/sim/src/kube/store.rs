@@ -59,6 +59,8 @@ pub struct Store {
     pub(crate) audit: Audit,
     /// The time of the last request: ages in tables count from it.
     pub(crate) now: Timestamp,
+    /// The first half of the addresses of Services.
+    pub(crate) services: [u8; 2],
 }
 
 /// A request whose path and kind are understood.
@@ -144,9 +146,15 @@ impl Store {
             audit: Audit::new(),
             rules,
             now,
+            services: [10, 96],
         };
         store.found(now);
         store
+    }
+
+    /// Services get addresses that begin so, from now on.
+    pub fn services_in(&mut self, half: [u8; 2]) {
+        self.services = half;
     }
 
     /// What every cluster has before anybody asks for it.

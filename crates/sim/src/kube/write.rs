@@ -338,7 +338,9 @@ impl Store {
         let wanted = text(service, "/spec/clusterIP");
         if wanted.is_empty() && text(service, "/spec/type") != "ExternalName" {
             let draw = self.draw();
-            let ip = format!("10.96.{}.{}", (draw >> 8) & 0xff, 1 + (draw & 0xff) % 254);
+            let [first, second] = self.services;
+            let (third, last) = ((draw >> 8) & 0xff, 1 + (draw & 0xff) % 254);
+            let ip = format!("{first}.{second}.{third}.{last}");
             put(service, &["spec", "clusterIPs"], json!([ip]));
             put(service, &["spec", "clusterIP"], ip);
         }

@@ -1,0 +1,130 @@
+//! What a Cassandra node says of the ring: states and copies over CQL, who is alive and who owns tokens over Jolokia,
+//! all of it from this one node.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `jolokia` | the agent in the database: HTTP and JSON |
+//! | `cql` | four tables, of this node and no other |
+//! | `hearts` | for how long each heart has stood still |
+
+mod cql;
+mod hearts;
+mod jolokia;
+
+pub use cql::{Consistency, Cql, CqlError, FrameError, Gossiped, Row, Tables};
+pub use hearts::Hearts;
+pub use jolokia::{JOLOKIA_PORT, Jolokia, JolokiaError, Ring};
+
+use mainstay_core::ring::answers::{CassandraReplies, GossipRow};
+use mainstay_core::ring::ids::{Address, Location, Member, Name};
+use mainstay_core::ring::observed::Keyspace;
+use mainstay_core::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Puts both together, asked and heard then. Pure: what it means is decided in `mainstay_core::ring::answers`.
+pub fn replies(
+    by: &Member,
+    when: (Time, Time),
+    tables: &Tables,
+    ring: Ring,
+    hearts: &mut Hearts,
+) -> CassandraReplies {
+    let Ring {
+        live,
+        hosts,
+        owners,
+        seeds,
+    } = ring;
+    let gossip: Vec<GossipRow> = tables
+        .gossip
+        .iter()
+        .map(|row| GossipRow {
+            address: row.address,
+            host: row.host.or_else(|| hosts.get(&row.address).copied()),
+            generation: u64::try_from(row.generation).unwrap_or(0),
+            still: hearts.still(by, row.address, (row.generation, row.heartbeat), when),
+            status: row.status.clone(),
+            location: row
+                .location
+                .clone()
+                .or_else(|| tables.peers.get(&row.address).cloned()),
+        })
+        .collect();
+    // A member that is known from disk only may have no row at all.
+    let silent = hosts
+        .iter()
+        .filter(|(a, _)| !gossip.iter().any(|g| g.address == **a));
+    let silent: Vec<GossipRow> = silent
+        .map(|(address, host)| GossipRow {
+            address: *address,
+            host: Some(*host),
+            generation: 0,
+            still: hearts.still(by, *address, (0, -1), when),
+            status: None,
+            location: tables.peers.get(address).cloned(),
+        })
+        .collect();
+    let schemas: BTreeSet<Option<&String>> = tables
+        .gossip
+        .iter()
+        .filter(|row| live.contains(&row.address) && owners.contains(&row.address))
+        .map(|row| row.schema.as_ref())
+        .collect();
+    CassandraReplies {
+        keyspaces: keyspaces(tables, &gossip, &owners),
+        schema_agrees: schemas.len() <= 1,
+        gossip: gossip.into_iter().chain(silent).collect(),
+        live,
+        owners,
+        seeds,
+    }
+}
+
+/// How often rows are kept, by datacenter. `SimpleStrategy` knows none: as few as there can be in one are counted.
+fn keyspaces(tables: &Tables, gossip: &[GossipRow], owners: &[Address]) -> Vec<Keyspace> {
+    let mut members: BTreeMap<Name, u32> = BTreeMap::new();
+    for row in gossip.iter().filter(|row| owners.contains(&row.address)) {
+        if let Some(Location { dc, rack: _ }) = &row.location {
+            *members.entry(dc.clone()).or_default() += 1;
+        }
+    }
+    let all: u32 = members.values().sum();
+    let kept = |replication: &BTreeMap<String, String>| -> Option<BTreeMap<Name, u32>> {
+        let class = replication.get("class")?.rsplit('.').next()?;
+        match class {
+            "SimpleStrategy" => {
+                let copies = copies(replication.get("replication_factor")?)?;
+                let least = |here: u32| copies.saturating_sub(all.saturating_sub(here)).min(here);
+                Some(members.iter().map(|(dc, n)| (dc.clone(), least(*n))).collect())
+            }
+            "NetworkTopologyStrategy" => {
+                let named = replication.iter().filter(|(key, _)| *key != "class");
+                named
+                    .map(|(dc, n)| Some((dc.parse().ok()?, copies(n)?)))
+                    .collect()
+            }
+            // Kept by each node for itself.
+            "LocalStrategy" => None,
+            // Nothing is known of it: so nothing may be lost.
+            _ => Some(members.keys().map(|dc| (dc.clone(), 0)).collect()),
+        }
+    };
+    let each = tables.keyspaces.iter();
+    each.filter_map(|(name, replication)| {
+        Some(Keyspace {
+            accounts: name.as_str() == "system_auth",
+            copies: kept(replication)?,
+            name: name.clone(),
+        })
+    })
+    .collect()
+}
+
+/// `3`, or `3/1` where one of three is transient and holds rows only for a while.
+fn copies(text: &str) -> Option<u32> {
+    let (all, transient) = text.split_once('/').unwrap_or((text, "0"));
+    Some(all.parse::<u32>().ok()?.saturating_sub(transient.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;
