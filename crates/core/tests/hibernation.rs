@@ -14,6 +14,7 @@ mod hibernation {
     mod capture;
     mod execution;
     mod judged;
+    mod lost;
     mod points;
     mod suspension;
     mod table;

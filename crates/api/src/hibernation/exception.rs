@@ -55,7 +55,7 @@ pub struct ScheduleExceptionSpec {
     /// For `suspend`: no sleep begins so shortly before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = Rule::new("duration(self) > duration('0s') && duration(self) <= duration('24h')").message("spec.leadTime is a duration of up to 24h, such as 1h"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) > duration('0s') && duration(self) <= duration('24h')").message("spec.leadTime is a duration of up to 24h in whole numbers, such as 1h or 1h30m"))]
     pub lead_time: Option<String>,
     /// When it applies, in the plan's zone; without any, as long as it is valid.
     #[serde(default)]

@@ -48,7 +48,9 @@ pub enum BadPlan {
         value: String,
     },
     /// An exception that speaks of a target that is not there.
-    #[error("exception `{exception}` changes the target `{target}`, and the plan has none of that name")]
+    #[error(
+        "exception `{exception}` changes the target `{target}`, and the plan has none of that name: that change is left out"
+    )]
     UnknownTarget {
         /// Which exception.
         exception: String,
@@ -70,6 +72,9 @@ impl BadPlan {
 }
 
 /// The plan that the decisions follow: what is declared, what is different this time, and what somebody asked for.
+///
+/// What is wrong with an exception is left out, and told by [`bad_exceptions`]: one that was forgotten somewhere must not
+/// keep a plan from waking what sleeps.
 pub fn follow(
     name: &str,
     spec: &HibernatePlanSpec,
@@ -93,18 +98,16 @@ pub fn follow(
         retries: *retries,
     };
     let intent = Intent::new(targets, strategy(&execution.strategy)?, behaviour)?;
-    let mut parsed = Vec::new();
-    let mut overrides = Vec::new();
-    for object in exceptions {
-        let name = object.metadata.name.as_deref().unwrap_or_default();
-        let exception = exception(name, &object.spec)?;
-        overrides.extend(changes(name, &object.spec, &exception, &intent)?);
-        parsed.push(exception);
-    }
+    let names = intent.targets.iter().map(|t| t.name.clone()).collect();
+    let Excepted {
+        exceptions,
+        overrides,
+        bad: _,
+    } = excepted(exceptions, &names);
     Ok(HibernatePlan {
         name: PlanName::parse(name)?,
         schedule: self::schedule(schedule)?
-            .with_exceptions(parsed)
+            .with_exceptions(exceptions)
             .with_override(wanted),
         intent,
         overrides,
@@ -114,6 +117,40 @@ pub fn follow(
         },
         suspend: *suspend,
     })
+}
+
+/// What cannot be followed of the exceptions to a plan, with their names.
+pub fn bad_exceptions(spec: &HibernatePlanSpec, exceptions: &[ScheduleException]) -> Vec<(String, BadPlan)> {
+    let names = spec
+        .targets
+        .iter()
+        .filter_map(|t| TargetName::parse(&t.name).ok());
+    excepted(exceptions, &names.collect()).bad
+}
+
+/// Exceptions as the decisions take them.
+#[derive(Default)]
+struct Excepted {
+    exceptions: Vec<Exception>,
+    overrides: Vec<TargetOverride>,
+    bad: Vec<(String, BadPlan)>,
+}
+
+fn excepted(objects: &[ScheduleException], targets: &BTreeSet<TargetName>) -> Excepted {
+    let mut all = Excepted::default();
+    for object in objects {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        match exception(&name, &object.spec) {
+            Err(bad) => all.bad.push((name, bad)),
+            Ok(exception) => {
+                let (changes, bad) = changes(&name, &object.spec, &exception, targets);
+                all.overrides.extend(changes);
+                all.bad.extend(bad.into_iter().map(|bad| (name.clone(), bad)));
+                all.exceptions.push(exception);
+            }
+        }
+    }
+    all
 }
 
 /// What is left of a plan that is being deleted and cannot be followed: nothing sleeps any more, and every target that
@@ -270,34 +307,36 @@ fn exception(name: &str, spec: &ScheduleExceptionSpec) -> Result<Exception, BadP
     Ok(Exception::new(name, valid, kind, cover)?)
 }
 
-/// What an exception changes about targets.
+/// What an exception changes about targets, and what it cannot.
 fn changes(
     name: &str,
     spec: &ScheduleExceptionSpec,
     exception: &Exception,
-    intent: &Intent,
-) -> Result<Option<TargetOverride>, BadPlan> {
+    targets: &BTreeSet<TargetName>,
+) -> (Option<TargetOverride>, Vec<BadPlan>) {
     let (mut disabled, mut parameters) = (BTreeSet::new(), BTreeMap::new());
+    let mut bad = Vec::new();
     for change in &spec.targets {
-        let target = TargetName::parse(&change.name)?;
-        if intent.target(&target).is_none() {
-            return Err(BadPlan::UnknownTarget {
+        match TargetName::parse(&change.name) {
+            Err(error) => bad.push(error.into()),
+            Ok(target) if !targets.contains(&target) => bad.push(BadPlan::UnknownTarget {
                 exception: name.to_owned(),
                 target,
-            });
-        }
-        if change.disabled {
-            disabled.insert(target);
-        } else if let Some(value) = &change.parameters {
-            parameters.insert(target, value.clone());
+            }),
+            Ok(target) if change.disabled => {
+                disabled.insert(target);
+            }
+            Ok(target) => parameters.extend(change.parameters.clone().map(|value| (target, value))),
         }
     }
-    Ok((!spec.targets.is_empty()).then(|| TargetOverride {
+    let changes = !(disabled.is_empty() && parameters.is_empty());
+    let change = changes.then(|| TargetOverride {
         exception: name.to_owned(),
         valid: exception.valid(),
         disabled,
         parameters,
-    }))
+    });
+    (change, bad)
 }
 
 #[cfg(test)]
@@ -388,9 +427,45 @@ mod tests {
         let intent = plan.intent_at(noon);
         assert_eq!(intent.targets.len(), 1);
         assert_eq!(intent.targets[0].parameters, json!({ "x": 2 }));
-        let stranger = object(json!([{ "name": "cache", "disabled": true }]));
-        let error = follow("p", &spec(|_| {}), &[stranger], None).unwrap_err();
-        assert!(error.to_string().contains("`cache`"), "{error}");
-        assert_eq!(error.id(), "PlanInvalid");
+    }
+
+    #[test]
+    fn an_exception_that_makes_no_sense_is_left_out_and_named_and_the_plan_is_followed() {
+        let object = |name: &str, until: &str, targets: Value| -> ScheduleException {
+            serde_json::from_value(json!({
+                "apiVersion": "mainstay.dev/v1alpha1", "kind": "ScheduleException",
+                "metadata": { "name": name },
+                "spec": {
+                    "planRef": { "name": "p" }, "type": "extend", "targets": targets,
+                    "validFrom": "2026-11-16T08:00:00Z", "validUntil": until,
+                },
+            }))
+            .unwrap()
+        };
+        let noon = Time(1_794_823_200_000);
+        let until = "2026-11-16T12:00:00Z";
+        let stranger = object(
+            "stranger",
+            until,
+            json!([{ "name": "cache", "disabled": true }, { "name": "web", "disabled": true }]),
+        );
+        let endless = object("endless", "tomorrow", json!([]));
+        let all = [stranger, endless];
+        let plan = follow("p", &spec(|_| {}), &all, None).unwrap();
+        // What can be followed of the first one counts: its hours, and what it says of a target that is there.
+        assert_eq!(plan.schedule.at(noon).desired, Desired::Asleep);
+        assert_eq!(plan.intent_at(noon).targets.len(), 1);
+        assert_eq!(plan.schedule.exceptions().len(), 1);
+        let bad = bad_exceptions(&spec(|_| {}), &all);
+        let told: Vec<String> = bad.iter().map(|(name, bad)| format!("{name}: {bad}")).collect();
+        assert!(
+            told[0].starts_with("stranger: ") && told[0].contains("`cache`"),
+            "{told:?}"
+        );
+        assert!(
+            told[1].starts_with("endless: ") && told[1].contains("tomorrow"),
+            "{told:?}"
+        );
+        assert_eq!(told.len(), 2);
     }
 }

@@ -295,7 +295,7 @@ pub struct TargetSpec {
     #[schemars(length(max = 63))]
     #[x_kube(validation = Rule::new("self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')").message("the name of a target may have 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends: it is part of a key of a ConfigMap"))]
     pub name: String,
-    /// Who stops and starts it: `workloads`, `memgraph`, `noop`.
+    /// Who stops and starts it: `workloads`, `memgraph`, `ring`, `noop`.
     #[schemars(length(max = 63))]
     #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("executor may have lower case letters, digits and `-`, such as workloads or memgraph"))]
     pub executor: String,
@@ -306,7 +306,7 @@ pub struct TargetSpec {
     /// How long it may take until everything is down, or usable again. Then it has failed.
     #[serde(default = "ten_minutes")]
     #[schemars(length(max = 32))]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('24h')").message("readyWithin is a duration of 1s to 24h, such as 10m"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')").message("readyWithin is a duration of 1s to 24h in whole numbers, such as 10m or 1h30m"))]
     pub ready_within: String,
     /// What happens when something of it runs although it should sleep.
     #[serde(default)]

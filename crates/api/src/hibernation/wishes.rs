@@ -1,7 +1,7 @@
 //! What people ask for once, as annotations of a plan: a request is not part of the desired state.
 
 use crate::times::moment;
-use mainstay_core::hibernation::ids::{CycleId, TargetName};
+use mainstay_core::hibernation::ids::{LegId, TargetName};
 use mainstay_core::hibernation::observed::Wishes;
 use mainstay_core::schedule::{Override, rfc3339};
 use mainstay_core::time::Time;
@@ -15,7 +15,7 @@ pub const SUSPENDED_AT_PHASE: &str = "hibernator.ardikabs.com/suspended-at-phase
 pub const SUSPEND_UNTIL: &str = "mainstay.dev/suspend-until";
 /// Any text that was not there before: try again now what has failed.
 pub const RETRY: &str = "mainstay.dev/retry";
-/// `db-1=7,web=7`: give up the restore points of these targets in cycle 7.
+/// `db-1=7.3,web=7.3`: give up the restore points that these targets have in leg 3 of cycle 7.
 pub const DISCARD: &str = "mainstay.dev/discard";
 /// `awake 2026-11-16T23:00:00Z 2026-11-17T02:00:00Z because of a release`, or `asleep …`: in spite of the schedule.
 pub const OVERRIDE: &str = "mainstay.dev/override";
@@ -88,11 +88,11 @@ fn wanted(text: &str) -> Option<Override> {
     }
 }
 
-fn discard(text: &str) -> Option<BTreeMap<TargetName, CycleId>> {
+fn discard(text: &str) -> Option<BTreeMap<TargetName, LegId>> {
     text.split(',')
         .map(|one| {
-            let (target, cycle) = one.trim().rsplit_once('=')?;
-            Some((TargetName::parse(target).ok()?, CycleId(cycle.parse().ok()?)))
+            let (target, leg) = one.trim().rsplit_once('=')?;
+            Some((TargetName::parse(target).ok()?, LegId::parse(leg)?))
         })
         .collect()
 }
@@ -112,13 +112,16 @@ mod tests {
         let until = read(SUSPEND_UNTIL, "1970-01-01T00:00:02Z").wishes.suspend_until;
         assert_eq!(until, Some(Time(2_000)));
         assert_eq!(read(RETRY, "1").wishes.retry.as_deref(), Some("1"));
-        let given_up = read(DISCARD, "db-1=7, web=7").wishes.discard;
-        assert_eq!(given_up.values().copied().collect::<Vec<_>>(), [CycleId(7); 2]);
+        let given_up = read(DISCARD, "db-1=7.3, web=7.3").wishes.discard;
+        let legs: Vec<String> = given_up.values().map(ToString::to_string).collect();
+        assert_eq!(legs, ["7.3", "7.3"]);
         for (name, bad) in [
             (SUSPEND, "yes"),
             (SUSPEND_UNTIL, "tomorrow"),
             (DISCARD, "db-1"),
-            (DISCARD, "=7"),
+            (DISCARD, "=7.3"),
+            // Without its leg it could mean the point of a later night.
+            (DISCARD, "db-1=7"),
             (OVERRIDE, "awake"),
             (OVERRIDE, "asleep 1970-01-01T00:00:02Z 1970-01-01T00:00:02Z"),
             (OVERRIDE, "maybe 1970-01-01T00:00:02Z 1970-01-01T00:00:03Z"),

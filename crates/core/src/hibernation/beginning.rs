@@ -50,10 +50,12 @@ pub(super) fn adopt(view: &View<'_>, state: &State) -> Option<Decision> {
     let id = state.cycle.max(view.store().newest_cycle());
     let mut cycle = Cycle::begin(id, intent, view.now);
     for (name, progress) in &mut cycle.targets {
-        let captured = open.iter().any(|(_, target)| target == name);
+        let owner = open.iter().find(|(_, target)| target == name);
+        let point = owner.and_then(|(executor, target)| view.store().load(executor, target).ok().flatten());
         *progress = Progress {
             stand: Stand::Done,
-            captured,
+            captured: owner.is_some(),
+            captured_in: point.map(|p| p.leg),
             ..Progress::fresh()
         };
     }

@@ -34,6 +34,10 @@ pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
 
 fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     let name = target.name.clone();
+    if work.is_given_up(&name) {
+        work.say(Why::LeftAsItIs { target: name });
+        return Outcome::Done;
+    }
     let captured = work.progress(&name).captured;
     let stored = match work.point(target) {
         // It was durable in this cycle and is not there: capturing what sleeps would make the loss look like a point.
@@ -55,7 +59,9 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         Ok(point) => point,
         Err(failure) => return failure,
     };
-    work.progress(&name).captured = true;
+    let leg = work.cycle.leg;
+    let progress = work.progress(&name);
+    (progress.captured, progress.captured_in) = (true, Some(leg));
     stop(work, target, &point, look)
 }
 
@@ -89,8 +95,9 @@ fn capture(
         let (target, why) = (name.clone(), error.to_string());
         fatal(Why::PointTooLarge { target, why })
     })?;
-    // Consumed entries of an earlier night are dropped on the way; that is no news.
-    let news = tally.saved + tally.upgraded > 0 || known.cycle != next.cycle || known.entries != next.entries;
+    // The first look of a leg is news also if everything is preserved.
+    let other_leg = (known.cycle, known.leg) != (next.cycle, next.leg);
+    let news = tally.saved + tally.upgraded > 0 || other_leg || known.entries != next.entries;
     if store != work.store && news {
         work.say(if captures.is_empty() && !next.is_open() {
             Why::NothingSelected { target: name }
@@ -116,8 +123,12 @@ pub(super) fn captures(look: &Look) -> BTreeMap<ResourceId, Capture> {
             Power::Down => false,
             Power::Gone => return None,
         };
-        let state = r.state.clone();
-        Some((id.clone(), Capture { state, live }))
+        let capture = Capture {
+            state: r.state.clone(),
+            live,
+            settled: r.settled,
+        };
+        Some((id.clone(), capture))
     })
     .collect()
 }

@@ -1,8 +1,9 @@
 //! Asleep: nothing is stopped twice, and what runs nevertheless is reported or stopped again.
 
+use super::discard;
 use super::falling_asleep::captures;
 use super::ids::ResourceId;
-use super::observed::Power;
+use super::observed::{Call, Look, Power, Severity};
 use super::plan::{Drift, Target};
 use super::point::{Point, PointError};
 use super::reason::Why;
@@ -14,58 +15,207 @@ use super::view::{DRIFT_LOOK, View};
 /// So often is something stopped again in one night; then somebody else wants it to run, and a fight helps nobody.
 const PATIENCE: u8 = 3;
 
-/// The phase guard, and drift.
+/// The phase guard, what is wrong, and drift.
 pub(super) fn guard(view: &View<'_>, state: &State, cycle: &Cycle, why: String) -> Decision {
     if let Some(decision) = retry(view, state, cycle) {
         return decision;
     }
-    let mut decision = Decision::because(Why::AlreadyHibernated { why }).wake_at(view.now + DRIFT_LOOK);
+    let mut night = Night {
+        view: *view,
+        cycle: cycle.clone(),
+        store: view.store().clone(),
+        purpose: Purpose::Save,
+        stops: Vec::new(),
+        decision: Decision::because(Why::AlreadyHibernated { why }).wake_at(view.now + DRIFT_LOOK),
+    };
     if view.plan.intent != cycle.intent && view.plan.intent_at(cycle.began) != cycle.intent {
-        decision = decision.also(Why::SpecDiffers { cycle: cycle.id });
+        night.say(Why::SpecDiffers { cycle: cycle.id });
     }
-    let mut next = cycle.clone();
-    let mut store = view.store().clone();
-    let mut stops = Vec::new();
+    night.discard();
     for target in &cycle.intent.targets {
-        let Some((up, point)) = drifted(view, target) else {
-            continue;
+        night.watch(target);
+    }
+    night.decided(state, cycle)
+}
+
+/// The turn of a plan that is asleep, while it is put together.
+struct Night<'a> {
+    view: View<'a>,
+    cycle: Cycle,
+    store: Store,
+    purpose: Purpose,
+    stops: Vec<Step>,
+    decision: Decision,
+}
+
+impl Night<'_> {
+    fn say(&mut self, why: Why) {
+        self.decision.reasons.push(why);
+    }
+
+    /// A human may give a point up at any time of the night.
+    fn discard(&mut self) {
+        for target in discard::honour(&self.view, &self.cycle, &mut self.store) {
+            self.purpose = Purpose::Discard;
+            if let Some(progress) = self.cycle.targets.get_mut(&target) {
+                progress.stand = Stand::Done;
+                progress.message = None;
+            }
+            self.say(Why::Discarded { target });
+        }
+    }
+
+    /// Whatever is wrong with a target is said as long as it is: nobody looks at a plan at the moment it falls asleep.
+    fn watch(&mut self, target: &Target) {
+        let name = target.name.clone();
+        let Some(progress) = self.cycle.targets.get(&name).cloned() else {
+            return;
         };
+        if discard::is_given_up(&self.view, &self.cycle, &name) {
+            return self.say(Why::LeftAsItIs { target: name });
+        }
+        let point = match sound(&self.store, target, progress.captured) {
+            Ok(point) => point,
+            // Nothing may be captured in the place of what was lost: it would look like the point itself.
+            Err(lost) => return self.say(lost),
+        };
+        if let (Stand::Failed { .. } | Stand::Lost, Some(why)) = (progress.stand, progress.message) {
+            let target = name.clone();
+            self.say(Why::Failed { target, why });
+        }
+        match self.view.look(&name) {
+            None => {}
+            Some(Err(refusal)) => {
+                let why = refusal.message.clone();
+                self.say(Why::LookFailed { target: name, why });
+            }
+            Some(Ok(look)) => self.drift(target, &point, look),
+        }
+    }
+
+    fn drift(&mut self, target: &Target, point: &Point, look: &Look) {
+        let up = running(point, look);
         let (name, count) = (target.name.clone(), up.len());
-        let Some(progress) = next.targets.get_mut(&target.name) else {
-            continue;
-        };
+        if up.is_empty() {
+            return;
+        }
         if target.drift != Drift::Enforce {
-            decision = decision.also(Why::Drifted { target: name, count });
-            continue;
+            return self.say(Why::Drifted { target: name, count });
         }
-        if progress.enforced >= PATIENCE {
-            decision = decision.also(Why::Contended { target: name });
-            continue;
+        // Whoever was not stopped was not started by anybody either.
+        let refused = self.refused(target, &up);
+        let enforced = self.cycle.targets.get(&name).map_or(0, |p| p.enforced);
+        if enforced >= PATIENCE && !refused {
+            return self.say(Why::Contended { target: name });
         }
-        match keep(view, cycle, target, &point, &store) {
-            Ok(kept) => store = kept,
-            Err(error) => {
-                let (target, why) = (name, error.to_string());
-                decision = decision.also(Why::PointTooLarge { target, why });
+        if let Err(error) = self.keep(target, point, look) {
+            let (target, why) = (name, error.to_string());
+            return self.say(Why::PointTooLarge { target, why });
+        }
+        let leg = self.cycle.leg;
+        if let Some(progress) = self.cycle.targets.get_mut(&name) {
+            progress.enforced = if refused { enforced } else { enforced + 1 };
+            (progress.captured, progress.captured_in) = (true, Some(leg));
+        }
+        for id in &up {
+            let stop = self.stop(target, id, look);
+            self.stops.push(stop);
+        }
+        self.say(Why::Enforced { target: name, count });
+    }
+
+    /// Were the stops of all of them refused a moment ago? Says why.
+    fn refused(&mut self, target: &Target, up: &[ResourceId]) -> bool {
+        let seen = self.view.seen;
+        let mut refused = 0;
+        for id in up {
+            let answer = seen.answer(&self.cycle, &target.name, id, Call::Stop);
+            let Some(Err(refusal)) = answer.map(|a| &a.outcome) else {
                 continue;
+            };
+            refused += 1;
+            if refusal.severity != Severity::Changed {
+                self.say(Why::CallFailed {
+                    target: target.name.clone(),
+                    resource: id.clone(),
+                    why: refusal.message.clone(),
+                });
             }
         }
-        progress.enforced += 1;
-        progress.captured = true;
-        stops.extend(up.iter().map(|id| stop(view, cycle, target, id)));
-        decision = decision.also(Why::Enforced { target: name, count });
+        refused == up.len()
     }
-    for shard in store.changed_from(view.store()) {
-        decision = decision.then(Step::WriteShard {
-            shard: Box::new(shard),
-            purpose: Purpose::Save,
+
+    /// Everything that is stopped again is recorded: what already is stays as it is.
+    fn keep(&mut self, target: &Target, point: &Point, look: &Look) -> Result<(), PointError> {
+        let mut seen = captures(look);
+        seen.retain(|_, capture| capture.live);
+        let stamp = self.view.stamp();
+        let (next, tally) = point.save_or_preserve(self.cycle.id, self.cycle.leg, &stamp, &seen);
+        if next == *point {
+            return Ok(());
+        }
+        self.store = self.store.put(next)?;
+        self.say(Why::Captured {
+            target: target.name.clone(),
+            saved: tally.saved,
+            upgraded: tally.upgraded,
+            preserved: tally.preserved,
         });
+        Ok(())
     }
-    if next != *cycle {
-        decision = decision.then(Step::WriteState(Box::new(state.with(next))));
+
+    fn stop(&self, target: &Target, resource: &ResourceId, look: &Look) -> Step {
+        Step::Stop(Box::new(Aim {
+            cycle: self.cycle.id,
+            leg: self.cycle.leg,
+            target: target.name.clone(),
+            executor: target.executor.clone(),
+            parameters: target.parameters.clone(),
+            resource: resource.clone(),
+            version: look.get(resource).and_then(|r| r.version.clone()),
+        }))
     }
-    decision.steps.extend(stops);
-    decision
+
+    /// Points first, then the status, then the calls.
+    fn decided(self, state: &State, before: &Cycle) -> Decision {
+        let mut decision = self.decision;
+        for shard in self.store.changed_from(self.view.store()) {
+            let (shard, purpose) = (Box::new(shard), self.purpose);
+            decision = decision.then(Step::WriteShard { shard, purpose });
+        }
+        if self.cycle != *before {
+            decision = decision.then(Step::WriteState(Box::new(state.with(self.cycle))));
+        }
+        decision.steps.extend(self.stops);
+        decision
+    }
+}
+
+/// The point of a target. One that was captured must be there, whole and readable.
+fn sound(store: &Store, target: &Target, captured: bool) -> Result<Point, Why> {
+    let name = target.name.clone();
+    match store.load(&target.executor, &name) {
+        Err(error) => {
+            let why = error.to_string();
+            Err(Why::RestorePointCorrupt { target: name, why })
+        }
+        Ok(None) if captured => Err(Why::NoRestorePoint { target: name }),
+        Ok(Some(point)) if captured && point.is_incomplete() => {
+            Err(Why::RestorePointIncomplete { target: name })
+        }
+        Ok(Some(point)) => Ok(point),
+        Ok(None) => Ok(Point::empty(target.executor.clone(), name)),
+    }
+}
+
+/// What runs although it should sleep.
+fn running(point: &Point, look: &Look) -> Vec<ResourceId> {
+    // What did not run when it was captured, and is not selected any more, is not ours to stop.
+    let recorded = |id: &ResourceId| point.entries.get(id).is_some_and(|e| e.live && !e.consumed);
+    look.iter()
+        .filter(|(id, r)| r.power == Power::Up && r.skip.is_none() && (r.selected || recorded(id)))
+        .map(|(id, _)| id.clone())
+        .collect()
 }
 
 /// Somebody asks to try again what had failed on the way down.
@@ -85,51 +235,4 @@ fn retry(view: &View<'_>, state: &State, cycle: &Cycle) -> Option<Decision> {
     next.retried = Some(wish.clone());
     let decision = Decision::because(Why::RetryAsked).then(Step::WriteState(Box::new(next)));
     Some(decision.wake_at(view.now))
-}
-
-/// What runs although it should sleep, and the point it belongs to; `None` if nothing does, or if that is not known.
-fn drifted(view: &View<'_>, target: &Target) -> Option<(Vec<ResourceId>, Point)> {
-    let look = view.look(&target.name)?.as_ref().ok()?;
-    let point = view.store().load(&target.executor, &target.name).ok()?;
-    let point = point.unwrap_or_else(|| Point::empty(target.executor.clone(), target.name.clone()));
-    // What did not run when it was captured, and is not selected any more, is not ours to stop.
-    let recorded = |id: &ResourceId| point.entries.get(id).is_some_and(|e| e.live && !e.consumed);
-    let up: Vec<ResourceId> = look
-        .iter()
-        .filter(|(id, r)| r.power == Power::Up && r.skip.is_none() && (r.selected || recorded(id)))
-        .map(|(id, _)| id.clone())
-        .collect();
-    (!up.is_empty()).then_some((up, point))
-}
-
-/// The store in which everything that is stopped again is recorded: what already is stays as it is.
-fn keep(
-    view: &View<'_>,
-    cycle: &Cycle,
-    target: &Target,
-    point: &Point,
-    store: &Store,
-) -> Result<Store, PointError> {
-    let look = view.look(&target.name).and_then(|l| l.as_ref().ok());
-    let mut seen = look.map(captures).unwrap_or_default();
-    seen.retain(|_, capture| capture.live);
-    let (next, _) = point.save_or_preserve(cycle.id, cycle.leg, &view.stamp(), &seen);
-    if next == *point {
-        Ok(store.clone())
-    } else {
-        store.put(next)
-    }
-}
-
-fn stop(view: &View<'_>, cycle: &Cycle, target: &Target, resource: &ResourceId) -> Step {
-    let look = view.look(&target.name).and_then(|l| l.as_ref().ok());
-    Step::Stop(Box::new(Aim {
-        cycle: cycle.id,
-        leg: cycle.leg,
-        target: target.name.clone(),
-        executor: target.executor.clone(),
-        parameters: target.parameters.clone(),
-        resource: resource.clone(),
-        version: look.and_then(|l| l.get(resource)).and_then(|r| r.version.clone()),
-    }))
 }

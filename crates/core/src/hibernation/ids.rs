@@ -140,6 +140,32 @@ impl fmt::Display for CycleId {
     }
 }
 
+/// One leg of a cycle: it turns round whenever the schedule does. Written `7.3`: the leg 3 of cycle 7.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LegId {
+    /// Which cycle.
+    pub cycle: CycleId,
+    /// Which leg of it.
+    pub leg: u32,
+}
+
+impl LegId {
+    /// Reads `7.3`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (cycle, leg) = text.split_once('.')?;
+        Some(Self {
+            cycle: CycleId(cycle.parse().ok()?),
+            leg: leg.parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for LegId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.cycle.0, self.leg)
+    }
+}
+
 /// The version of an object as its server calls it. Only equality means something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -166,6 +192,18 @@ mod tests {
             TargetName::parse("db-1").unwrap().mark(),
             "hibernator.ardikabs.com/restored-db-1"
         );
+    }
+
+    #[test]
+    fn a_leg_is_read_as_it_is_written() {
+        let leg = LegId {
+            cycle: CycleId(7),
+            leg: 3,
+        };
+        assert_eq!(LegId::parse(&leg.to_string()), Some(leg));
+        for bad in ["7", "7.", ".3", "7.x", "7.-1"] {
+            assert_eq!(LegId::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

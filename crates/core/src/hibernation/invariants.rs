@@ -3,10 +3,10 @@
 //! The seven invariants, each with what of it can be seen in one decision. The shell refuses a decision that breaks
 //! one, and the simulation checks every decision it meets.
 
-use super::ids::{ResourceId, TargetName};
+use super::ids::{ExecutorName, LegId, ResourceId, TargetName};
 use super::observed::{Answer, Call, Observed, Power, Stored};
 use super::plan::{Deletion, HibernatePlan};
-use super::point::{Entry, Point};
+use super::point::{Entry, Point, PointError};
 use super::state::{Cycle, Operation, Phase, State};
 use super::step::{Aim, Decision, Step};
 use super::store::{Shard, Store};
@@ -166,6 +166,14 @@ impl Judge<'_> {
             );
             self.report(Invariant::CycleFirst, detail);
         }
+        let leg = LegId {
+            cycle: aim.cycle,
+            leg: aim.leg,
+        };
+        if self.seen.wishes.discard.get(&aim.target) == Some(&leg) {
+            let detail = format!("`{}` was given up, and is touched", aim.target);
+            self.report(Invariant::NoSilentEdit, detail);
+        }
         let suspended = self.seen.suspended(self.plan.suspend, self.now);
         if suspended && !self.seen.deleting {
             self.report(Invariant::NoSilentEdit, "suspended, and something is touched");
@@ -302,13 +310,18 @@ impl Judge<'_> {
 
     fn write(&mut self, shard: &Shard) {
         let after = self.store.after(shard);
-        for (executor, target) in self.store.targets() {
-            let wish = self.seen.wishes.discard.get(&target);
-            let discarded = wish.is_some() && wish == self.open().map(|c| &c.id);
+        let mut owners = self.store.targets();
+        owners.extend(after.targets());
+        for (executor, target) in owners {
             let before = self.store.load(&executor, &target);
             let then = after.load(&executor, &target);
+            let discarded = self.is_discarded(&target, &before);
             match (before, then) {
                 _ if discarded => {}
+                (Ok(None), Ok(Some(_))) if self.is_recorded(&executor, &target) => {
+                    let detail = format!("the point of `{target}` was lost, and another takes its place");
+                    self.report(Invariant::NeverDowngraded, detail);
+                }
                 (Err(_), _) => {
                     let key = Store::key(&executor, &target);
                     let was = self.store.shards().find(|s| s.number == shard.number);
@@ -329,7 +342,30 @@ impl Judge<'_> {
         }
     }
 
+    /// Did a human give up what is stored? The wish counts for what was captured in its leg or before.
+    fn is_discarded(&self, target: &TargetName, stored: &Result<Option<Point>, PointError>) -> bool {
+        let Some(cycle) = self.open() else { return false };
+        let wish = self.seen.wishes.discard.get(target);
+        let captured_in = cycle.targets.get(target).and_then(|p| p.captured_in);
+        let leg = match stored {
+            Ok(Some(point)) if point.cycle == Some(cycle.id) => point.leg,
+            Ok(Some(_)) => 0,
+            Ok(None) | Err(_) => captured_in.unwrap_or(cycle.leg),
+        };
+        wish.is_some_and(|w| w.cycle == cycle.id && (leg..=cycle.leg).contains(&w.leg))
+    }
+
+    fn is_recorded(&self, executor: &ExecutorName, target: &TargetName) -> bool {
+        let meant = self.open().and_then(|c| c.intent.target(target));
+        meant.is_some_and(|t| t.executor == *executor) && self.is_captured(target)
+    }
+
     fn compare(&mut self, target: &TargetName, before: &Point, next: &Point) {
+        let strange = next.entries.keys().any(|id| !before.entries.contains_key(id));
+        if before.is_incomplete() && strange && self.is_captured(target) {
+            let detail = format!("`{target}` is captured over a part that was lost");
+            self.report(Invariant::NeverDowngraded, detail);
+        }
         for (id, entry) in before.entries.iter().filter(|(_, e)| !e.consumed) {
             let used = *id == ResourceId::whole() && before.is_old() && !self.is_captured(target);
             let wrong = match next.entries.get(id) {

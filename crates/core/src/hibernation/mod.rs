@@ -13,7 +13,7 @@
 //! | `beginning` | nothing is remembered, or less than the restore points say |
 //! | `work` | who gets a turn, what a failure means, in which order things are written |
 //! | `falling_asleep`, `hibernated`, `waking` | what a target needs |
-//! | `suspended`, `deleting`, `retry` | what people and failures change about it |
+//! | `suspended`, `deleting`, `discard`, `retry` | what people and failures change about it |
 //! | `step`, `reason` | what comes out, and why |
 //! | `turn` | the executor as a state machine |
 //! | `invariants` | judges any decision without knowing how it was made |
@@ -21,6 +21,7 @@
 mod beginning;
 mod decide;
 mod deleting;
+mod discard;
 mod falling_asleep;
 pub mod hash;
 mod hibernated;

@@ -1,7 +1,7 @@
 //! What a turn knows. Executors are described by a small vocabulary: a resource has an id, a state that only its
 //! executor understands, and is up or down, settled or not. A new executor needs nothing here.
 
-use super::ids::{CycleId, PlanName, ResourceId, TargetName, Version};
+use super::ids::{CycleId, LegId, PlanName, ResourceId, TargetName, Version};
 use super::state::{Cycle, State};
 use super::store::Store;
 use crate::time::Time;
@@ -124,9 +124,9 @@ pub struct Wishes {
     pub suspend_until: Option<Time>,
     /// Try again now. Each wish has another text.
     pub retry: Option<String>,
-    /// Give up the restore points of these targets: what they name stays as it is. The wish names the cycle, so that
-    /// one that is left lying around never gives up the next night's points.
-    pub discard: BTreeMap<TargetName, CycleId>,
+    /// Give up the restore points of these targets: what they name stays as it is. The wish names the leg, so that one
+    /// that is left lying around never gives up what a later night captures, which may be one of the same cycle.
+    pub discard: BTreeMap<TargetName, LegId>,
 }
 
 /// A share of a thousand, drawn by the caller: spreads retries.

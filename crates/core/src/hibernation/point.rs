@@ -20,6 +20,8 @@ pub struct Entry {
     pub live: bool,
     /// It was brought back; the entry has done its duty.
     pub consumed: bool,
+    /// It was usable when it was captured. One that was not is started, and nobody waits until it is.
+    pub settled: bool,
     /// In which ConfigMap it is kept. It never moves, so that two writes can never disagree about it.
     pub shard: Option<u16>,
 }
@@ -86,6 +88,14 @@ impl Point {
         }
     }
 
+    /// Nothing of it is to be brought back any more.
+    #[must_use]
+    pub fn given_up(mut self) -> Self {
+        self.entries.values_mut().for_each(|e| e.consumed = true);
+        self.missing.clear();
+        self
+    }
+
     /// A part of it is not there.
     pub fn is_incomplete(&self) -> bool {
         !self.missing.is_empty()
@@ -111,6 +121,18 @@ impl Point {
 struct Flags {
     live: bool,
     consumed: bool,
+    /// Said only of those that were not.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    settled: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 #[derive(Serialize)]
@@ -171,6 +193,7 @@ pub(super) fn render(point: &Point, shard: u16, parts: &BTreeSet<u16>) -> Result
                 let flags = Flags {
                     live: e.live,
                     consumed: e.consumed,
+                    settled: e.settled,
                 };
                 (id, flags)
             })
@@ -209,6 +232,7 @@ pub(super) fn read(
             state: data,
             live: is_live.unwrap_or(true),
             consumed: marked,
+            settled: true,
             shard: Some(shard),
         };
         return Ok(Part {
@@ -226,7 +250,12 @@ pub(super) fn read(
     let Value::Object(mut states) = data else {
         return Err(PointError::Unreadable("`data` has no resources".to_owned()));
     };
-    let entries = flags.into_iter().map(|(id, Flags { live, consumed })| {
+    let entries = flags.into_iter().map(|(id, flags)| {
+        let Flags {
+            live,
+            consumed,
+            settled,
+        } = flags;
         let state = states
             .remove(id.as_str())
             .ok_or_else(|| PointError::Unreadable(format!("`data` has no `{id}`")))?;
@@ -234,6 +263,7 @@ pub(super) fn read(
             state,
             live,
             consumed,
+            settled,
             shard: Some(shard),
         };
         Ok((id, entry))

@@ -71,6 +71,7 @@ whys! {
     RestorePointIncomplete { target: TargetName } => "`{target}`: a part of its restore point is missing: what is left is woken; restore the numbered ConfigMap or give it up with `mainstay hibernate restore discard`",
     RestorePointCorrupt { target: TargetName, why: String } => "RestorePointCorrupt: the restore point of `{target}` is not used and not overwritten: {why}; repair it or give it up with `mainstay hibernate restore discard`. The others go on",
     Discarded { target: TargetName } => "the restore point of `{target}` is given up because a human said so: what it names stays as it is",
+    LeftAsItIs { target: TargetName } => "`{target}` was given up by a human: it is left as it is until the schedule turns",
     AllRestored { cycle: CycleId } => "{cycle} is closed: everything is awake as recorded",
     Unlocked => "restore data is unlocked: the next night captures anew",
     // Failures

@@ -20,8 +20,10 @@ pub fn back_off(attempts: u8, jitter: Jitter) -> Duration {
 
 /// When it is tried again after its failure number `attempts`; `None`: not by itself.
 ///
-/// When its retries are used up, a shutdown is left alone until the schedule changes: things that stay awake cost
-/// money, no more. A wake-up goes on every half hour: things that stay asleep keep people from working.
+/// When its retries are used up, or when it is pointless to try again, a shutdown is left alone until the schedule
+/// changes: things that stay awake cost money, no more. A wake-up goes on every half hour without end, whatever the
+/// failure: things that stay asleep keep people from working, and what a server calls denied is repaired by somebody who
+/// need not know of the plan.
 pub fn again(
     operation: Operation,
     attempts: u8,
@@ -31,11 +33,16 @@ pub fn again(
     now: Time,
 ) -> Option<Time> {
     match operation {
-        _ if permanent => None,
-        _ if attempts <= retries => Some(now + back_off(attempts, jitter)),
+        _ if attempts <= retries && !permanent => Some(now + back_off(attempts, jitter)),
         Operation::Shutdown => None,
         Operation::WakeUp => Some(now + back_off(u8::MAX, jitter)),
     }
+}
+
+/// Is it time? A time that no wait reaches was written by a clock that was ahead: waiting for it would keep things asleep
+/// for as long as the clock was wrong.
+pub fn is_due(at: Time, now: Time) -> bool {
+    at <= now || at > now + LONGEST * 6 / 5
 }
 
 #[cfg(test)]
@@ -52,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shutdown_gives_up_a_wake_up_does_not_and_a_permanent_failure_waits_for_a_human() {
+    fn a_shutdown_gives_up_and_a_wake_up_does_not_even_when_the_failure_is_permanent() {
         let (jitter, now) = (Jitter::default(), Time(0));
         let again = |operation, attempts, permanent| again(operation, attempts, 3, permanent, jitter, now);
         assert_eq!(
@@ -61,6 +68,15 @@ mod tests {
         );
         assert_eq!(again(Operation::Shutdown, 4, false), None);
         assert_eq!(again(Operation::WakeUp, 4, false), Some(now + LONGEST));
-        assert_eq!(again(Operation::WakeUp, 1, true), None);
+        assert_eq!(again(Operation::Shutdown, 1, true), None);
+        assert_eq!(again(Operation::WakeUp, 1, true), Some(now + LONGEST));
+    }
+
+    #[test]
+    fn a_retry_that_a_clock_ahead_wrote_is_due_and_the_longest_wait_is_not() {
+        let now = Time(86_400_000);
+        let longest = now + back_off(u8::MAX, Jitter::per_mille(1000));
+        assert!(is_due(now, now) && !is_due(longest, now));
+        assert!(is_due(longest + Duration::from_millis(1), now));
     }
 }

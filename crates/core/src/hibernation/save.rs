@@ -56,6 +56,8 @@ pub struct Capture {
     pub state: Value,
     /// It runs.
     pub live: bool,
+    /// It is usable.
+    pub settled: bool,
 }
 
 /// How often what was done.
@@ -102,10 +104,13 @@ impl Point {
                 Saved::Save => tally.saved += 1,
                 Saved::Upgrade => tally.upgraded += 1,
             }
+            // What was just woken need not be usable yet when it goes to sleep again.
+            let was = self.cycle == Some(cycle) && stored.is_some_and(|e| e.settled);
             let entry = Entry {
                 state: capture.state.clone(),
                 live: capture.live,
                 consumed: false,
+                settled: capture.settled || was,
                 shard: stored.and_then(|e| e.shard),
             };
             next.entries.insert(id.clone(), entry);

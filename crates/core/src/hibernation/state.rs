@@ -1,6 +1,6 @@
 //! What a plan remembers: durable in its status, written before anything is done because of it.
 
-use super::ids::{CycleId, TargetName};
+use super::ids::{CycleId, LegId, TargetName};
 use super::plan::Intent;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,9 @@ pub struct Progress {
     pub stand: Stand,
     /// A restore point of this cycle was durable: if it is not there any more, it was lost.
     pub captured: bool,
+    /// In which leg that was last; `None` if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured_in: Option<u32>,
     /// How often it failed in this operation.
     pub attempts: u8,
     /// How often it was stopped again in this cycle because it had drifted.
@@ -91,6 +94,7 @@ impl Progress {
         Self {
             stand: Stand::Pending,
             captured: false,
+            captured_in: None,
             attempts: 0,
             enforced: 0,
             message: None,
@@ -103,6 +107,7 @@ impl Progress {
         Self {
             stand: Stand::Pending,
             captured: self.captured,
+            captured_in: self.captured_in,
             attempts: 0,
             enforced: self.enforced,
             message: None,
@@ -142,6 +147,14 @@ impl Cycle {
             intent,
             targets,
             began: now,
+        }
+    }
+
+    /// The leg it is in.
+    pub fn leg_id(&self) -> LegId {
+        LegId {
+            cycle: self.id,
+            leg: self.leg,
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::ids::{CycleId, DOMAIN, ExecutorName, PlanName, TargetName, Version};
 use super::point::{Part, Point, PointError, read, render};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ impl Shard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     plan: PlanName,
+    budget: usize,
     shards: BTreeMap<u16, Shard>,
     read: BTreeMap<(ExecutorName, TargetName), Arc<Result<Point, PointError>>>,
 }
@@ -61,8 +63,14 @@ pub struct Store {
 impl Store {
     /// Of this plan; `shards` are the ConfigMaps that exist.
     pub fn new(plan: PlanName, shards: Vec<Shard>) -> Self {
+        Self::with_budget(plan, shards, BUDGET)
+    }
+
+    /// The same with smaller ConfigMaps, for whoever wants to see points that are split.
+    pub fn with_budget(plan: PlanName, shards: Vec<Shard>, budget: usize) -> Self {
         let mut store = Self {
             plan,
+            budget,
             shards: shards.into_iter().map(|s| (s.number, s)).collect(),
             read: BTreeMap::new(),
         };
@@ -143,33 +151,14 @@ impl Store {
 
     fn read_point(&self, executor: &ExecutorName, target: &TargetName) -> Result<Option<Point>, PointError> {
         let key = Self::key(executor, target);
-        let mut point = Point::empty(executor.clone(), target.clone());
-        let (mut present, mut expected) = (BTreeSet::new(), BTreeSet::new());
+        let mut parts = Vec::new();
         for shard in self.shards.values() {
-            let Some(text) = shard.data.get(&key) else {
-                continue;
-            };
-            let Part {
-                cycle,
-                leg,
-                captured_at,
-                entries,
-                parts,
-            } = read(text, executor, shard.number, self.is_marked(target))?;
-            present.insert(shard.number);
-            // A part that an interrupted write left behind knows less than the newer ones.
-            if present.len() == 1 || cycle > point.cycle {
-                (point.cycle, point.leg) = (cycle, leg);
-                (point.captured_at, expected) = (captured_at, parts);
-            } else if cycle == point.cycle {
-                // Of a write that was interrupted not everything is durable.
-                point.leg = point.leg.min(leg);
-                expected.extend(parts);
+            if let Some(text) = shard.data.get(&key) {
+                let part = read(text, executor, shard.number, self.is_marked(target))?;
+                parts.push((shard.number, part));
             }
-            point.entries.extend(entries);
         }
-        point.missing = expected.difference(&present).copied().collect();
-        Ok((!present.is_empty()).then_some(point))
+        Ok(joined(Point::empty(executor.clone(), target.clone()), parts))
     }
 
     /// Every point that can be read.
@@ -205,11 +194,16 @@ impl Store {
     pub fn put(&self, mut point: Point) -> Result<Self, PointError> {
         let key = Self::key(&point.executor, &point.target);
         let mut next = self.clone();
+        // Where it begins it stays: ConfigMaps are written one after the other, and a point that moves would be nowhere
+        // for a moment. Whoever is interrupted then would take it for lost.
+        let anchor = self.shards.values().find(|s| s.data.contains_key(&key));
+        let anchor = anchor.map(|s| s.number);
         for shard in next.shards.values_mut() {
             shard.data.remove(&key);
         }
         next.place(&mut point)?;
         let mut parts: BTreeSet<u16> = point.entries.values().filter_map(|e| e.shard).collect();
+        parts.extend(anchor);
         if parts.is_empty() {
             // Not where a part is missing: it would look as if the part were there.
             let empty = (FIRST..=MOST_SHARDS).find(|n| !point.missing.contains(n));
@@ -240,14 +234,14 @@ impl Store {
         }
         for (id, entry) in point.entries.iter_mut().filter(|(_, e)| e.shard.is_none()) {
             let bytes = weigh(id.as_str(), &entry.state);
-            if bytes + FRAME > BUDGET {
+            if bytes + FRAME > self.budget {
                 return Err(PointError::ResourceTooLarge {
                     resource: id.clone(),
                     bytes,
-                    most: BUDGET - FRAME,
+                    most: self.budget.saturating_sub(FRAME),
                 });
             }
-            let room = |n: &u16| used.get(n).copied().unwrap_or(0) + bytes + FRAME <= BUDGET;
+            let room = |n: &u16| used.get(n).copied().unwrap_or(0) + bytes + FRAME <= self.budget;
             // Nothing new goes where a part is missing: it would look as if the part were there.
             let number = (FIRST..=MOST_SHARDS)
                 .filter(|n| !point.missing.contains(n))
@@ -322,6 +316,37 @@ impl Store {
         next.reread();
         next
     }
+}
+
+/// One point out of its parts; `None` if there are none. A part that an interrupted write left behind, or that somebody
+/// put back, knows less than the newer ones.
+fn joined(mut point: Point, mut parts: Vec<(u16, Part)>) -> Option<Point> {
+    let present: BTreeSet<u16> = parts.iter().map(|(number, _)| *number).collect();
+    parts.sort_by_key(|(number, part)| (Reverse((part.cycle, part.leg)), *number));
+    let newest = parts.first()?.1.cycle;
+    let mut expected = BTreeSet::new();
+    for (index, (_, part)) in parts.into_iter().enumerate() {
+        let Part {
+            cycle,
+            leg,
+            captured_at,
+            entries,
+            parts,
+        } = part;
+        if index == 0 {
+            (point.cycle, point.leg, point.captured_at) = (cycle, leg, captured_at);
+        }
+        if cycle == newest {
+            // Of a write that was interrupted not everything is durable.
+            point.leg = point.leg.min(leg);
+            expected.extend(parts);
+        }
+        for (id, entry) in entries {
+            point.entries.entry(id).or_insert(entry);
+        }
+    }
+    point.missing = expected.difference(&present).copied().collect();
+    Some(point)
 }
 
 fn is_mark(key: &str) -> bool {

@@ -79,6 +79,11 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         }
         Ok(Some(point)) => point,
     };
+    if work.is_given_up(&name) && !point.is_open() && !point.is_incomplete() {
+        work.say(Why::LeftAsItIs { target: name });
+        mark(work, target, &point);
+        return Outcome::Done;
+    }
     if !point.is_open() && !point.is_incomplete() && !point.is_live() {
         mark(work, target, &point);
         return Outcome::Done;
@@ -154,18 +159,18 @@ fn start(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> bo
     !open.is_empty()
 }
 
-/// The gate: everything that was brought back is usable.
+/// The gate: everything that was brought back is usable, unless it was not when it went to sleep.
 fn usable(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> Outcome {
     let name = &target.name;
     let mut waiting = 0;
-    for (id, _) in point.entries.iter().filter(|(_, e)| e.live) {
+    for (id, entry) in point.entries.iter().filter(|(_, e)| e.live) {
         match look.get(id).map(|r| (r.power, r.settled)) {
-            Some((Power::Up, false)) => waiting += 1,
+            Some((Power::Up, false)) if entry.settled => waiting += 1,
             Some((Power::Down, _)) => work.reasons.push(Why::StoppedByHand {
                 target: name.clone(),
                 resource: id.clone(),
             }),
-            Some((Power::Up, true) | (Power::Gone, _)) | None => {}
+            Some((Power::Up | Power::Gone, _)) | None => {}
         }
     }
     let target = name.clone();

@@ -1,6 +1,7 @@
 //! One operation, down or up, as far as it can go in this turn. What a target needs is decided by `falling_asleep` and
 //! `waking`; who gets a turn, what a failure means and in which order things are written is decided here.
 
+use super::discard;
 use super::ids::{ResourceId, TargetName};
 use super::observed::{Call, Look, Severity};
 use super::order::Order;
@@ -134,37 +135,17 @@ impl<'a> Work<'a> {
 
     /// Restore points that a human gave up.
     fn discard(&mut self) {
-        for target in self.cycle.intent.targets.clone() {
-            let wish = self.view.seen.wishes.discard.get(&target.name);
-            if wish != Some(&self.cycle.id) || self.cycle.operation != Operation::WakeUp {
-                continue;
-            }
-            let changed = match self.point(&target) {
-                Ok(Some(mut point)) if point.is_open() || point.is_incomplete() => {
-                    point.entries.values_mut().for_each(|e| e.consumed = true);
-                    point.missing.clear();
-                    Some(point)
-                }
-                Ok(Some(_)) => None,
-                // Nothing can be read or nothing is there: an empty point says that this is over.
-                Ok(None) | Err(_) => Some(Point {
-                    cycle: Some(self.cycle.id),
-                    leg: self.cycle.leg,
-                    captured_at: self.view.stamp(),
-                    ..Point::empty(target.executor.clone(), target.name.clone())
-                }),
-            };
-            let next = changed.and_then(|point| self.store.put(point).ok());
-            if let Some(next) = next {
-                self.store = next;
-                self.discarded = true;
-                let again = self.progress(&target.name).again();
-                *self.progress(&target.name) = again;
-                self.say(Why::Discarded {
-                    target: target.name.clone(),
-                });
-            }
+        for target in discard::honour(&self.view, &self.cycle, &mut self.store) {
+            self.discarded = true;
+            let again = self.progress(&target).again();
+            *self.progress(&target) = again;
+            self.say(Why::Discarded { target });
         }
+    }
+
+    /// Did a human give it up in this leg?
+    pub(super) fn is_given_up(&self, target: &TargetName) -> bool {
+        discard::is_given_up(&self.view, &self.cycle, target)
     }
 
     /// Calls of the last turn that did not work.
@@ -212,7 +193,9 @@ impl<'a> Work<'a> {
         for (name, progress) in &mut self.cycle.targets {
             match progress.stand {
                 Stand::Failed { .. } if granted.is_some() => *progress = progress.again(),
-                Stand::Failed { retry_at: Some(at) } if at <= now => progress.stand = Stand::Pending,
+                Stand::Failed { retry_at: Some(at) } if retry::is_due(at, now) => {
+                    progress.stand = Stand::Pending
+                }
                 // Somebody repaired it.
                 Stand::Lost if readable.contains(name) => *progress = progress.again(),
                 Stand::Pending | Stand::Running { .. } | Stand::Done | Stand::Lost | Stand::Failed { .. } => {

@@ -1,8 +1,10 @@
 //! The layers of a schedule, and the questions asked of it.
 
+use super::exception::LONGEST_LEAD;
 use super::set::{Span, Spans};
-use super::{Cause, Desired, Exception, Interval, Kind, Schedule, Slot};
+use super::{Cause, Desired, Exception, Interval, Kind, Override, Schedule, Slot};
 use crate::time::Time;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -83,6 +85,46 @@ impl Schedule {
                 _ => None,
             })
             .collect()
+    }
+
+    /// What decides throughout an interval, with the moment from which it does: a sleep may begin in a window and go on
+    /// because of a holiday.
+    pub fn causes(&self, interval: &Interval) -> Vec<(Time, Cause)> {
+        let Interval {
+            from, to, desired, ..
+        } = interval;
+        let mut found: Vec<(Time, Cause)> = Vec::new();
+        for at in self.edges(*from, *to) {
+            let why = self.cause(at, *desired == Desired::Asleep);
+            if found.last().is_none_or(|(_, last)| *last != why) {
+                found.push((at, why));
+            }
+        }
+        found
+    }
+
+    /// Every moment in `from..to` at which something may begin or cease to decide, and `from`.
+    fn edges(&self, from: Time, to: Time) -> BTreeSet<Time> {
+        let mut spans: Vec<Span> = self
+            .windows
+            .iter()
+            .flat_map(|w| w.spans(&self.zone, from, to))
+            .collect();
+        spans.extend(self.holidays.iter().map(|h| h.span(&self.zone)));
+        spans.extend(self.wish.iter().map(Override::span));
+        for exception in &self.exceptions {
+            spans.push(exception.valid());
+            spans.extend(exception.spans(&self.zone, from, to + LONGEST_LEAD).iter());
+        }
+        let leads = self.suspends().flat_map(|(exception, lead)| {
+            let starts = exception.spans(&self.zone, from, to + LONGEST_LEAD);
+            let starts: Vec<Time> = starts.iter().map(|s| s.from - lead).collect();
+            starts
+        });
+        let edges = spans.iter().flat_map(|s| [s.from, s.to]).chain(leads);
+        let mut inside: BTreeSet<Time> = edges.filter(|at| from < *at && *at < to).collect();
+        inside.insert(from);
+        inside
     }
 
     /// Every sleep that touches `from..to`.

@@ -86,7 +86,7 @@ pub struct Exception {
 }
 
 const LONGEST: Duration = Duration::from_hours(90 * 24);
-const LONGEST_LEAD: Duration = Duration::from_hours(24);
+pub(super) const LONGEST_LEAD: Duration = Duration::from_hours(24);
 
 impl Exception {
     /// Checks that it makes sense.

@@ -1,6 +1,6 @@
 //! The next days as a person should see them before a plan is applied.
 
-use super::{Change, Desired, Interval, Schedule};
+use super::{Cause, Change, Desired, Interval, Schedule};
 use crate::time::Time;
 use serde::Serialize;
 use std::time::Duration;
@@ -17,10 +17,23 @@ pub struct Entry {
     pub begins_local: String,
     /// Local time at which it ends.
     pub ends_local: String,
+    /// What decides in it, one after the other.
+    pub because: Vec<Because>,
     /// The clocks change within it.
     pub clocks_change: Vec<ClockChange>,
     /// It is a sleep of more than 72 hours.
     pub long: bool,
+}
+
+/// What decides from a moment on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Because {
+    /// From when.
+    pub from: Time,
+    /// The same as local time.
+    pub from_local: String,
+    /// What.
+    pub why: Cause,
 }
 
 /// The clocks change.
@@ -56,7 +69,14 @@ fn entry(schedule: &Schedule, interval: Interval) -> Entry {
     let zone = schedule.zone();
     let local = |at| zone.local(at).strftime("%a %Y-%m-%d %H:%M").to_string();
     let changes = zone.changes(interval.from, interval.to).into_iter();
+    let because = schedule.causes(&interval).into_iter();
+    let because = because.map(|(from, why)| Because {
+        from,
+        from_local: local(from),
+        why,
+    });
     Entry {
+        because: because.collect(),
         begins_local: local(interval.from),
         ends_local: local(interval.to),
         clocks_change: changes

@@ -164,6 +164,12 @@ impl Bed {
         thing.version += 1;
     }
 
+    /// Somebody gives up the restore point of a target, in the leg that is open.
+    pub(crate) fn give_up(&mut self, target: &str) {
+        let leg = self.state.as_ref().unwrap().open.as_ref().unwrap().leg_id();
+        self.wishes.discard.insert(name(target), leg);
+    }
+
     pub(crate) fn said(&self, why: &str) -> bool {
         self.reasons.iter().any(|w| w.id() == why)
     }

@@ -86,7 +86,31 @@ fn s26_a_second_shutdown_of_what_is_down_preserves_the_point() {
     bed.settle();
     bed.night();
     let before = bed.point("web");
-    // The status is lost; the point is not, and it is not captured over.
+    // The morning cannot wake it, and the evening shuts it down a second time.
+    bed.broken.insert(id("a"), Severity::Transient);
+    bed.morning();
+    bed.reasons.clear();
+    bed.night();
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Hibernated, 0));
+    let said: Vec<String> = bed.reasons.iter().map(ToString::to_string).collect();
+    let counted = "restore point of `web`: 0 saved, 0 upgraded, 1 preserved";
+    assert_eq!(said.iter().filter(|s| *s == counted).count(), 1, "{said:#?}");
+    let after = bed.point("web");
+    assert_eq!(
+        (after.entries, after.captured_at),
+        (before.entries, before.captured_at)
+    );
+    bed.broken.clear();
+    bed.morning();
+    assert_eq!(bed.replicas("a"), 3);
+}
+
+#[test]
+fn s26_a_plan_that_lost_its_status_takes_the_point_over_and_captures_nothing() {
+    let mut bed = Bed::simple();
+    bed.settle();
+    bed.night();
+    let before = bed.point("web");
     bed.state = None;
     bed.settle();
     assert_eq!(bed.phase(), Phase::Hibernated);
@@ -94,6 +118,43 @@ fn s26_a_second_shutdown_of_what_is_down_preserves_the_point() {
     assert_eq!(bed.point("web"), before);
     bed.morning();
     assert_eq!(bed.replicas("a"), 3);
+}
+
+#[test]
+fn s31_a_shutdown_that_fails_keeps_the_older_points_of_the_other_targets() {
+    let both = vec![target("one"), target("two")];
+    let plan = plan(intent(both, Strategy::Sequential));
+    let mut bed = Bed::new(plan, &[("one", "a", 3), ("two", "b", 2)]);
+    bed.settle();
+    bed.night();
+    // `two` does not wake; in the evening the stop of `one` fails.
+    bed.broken.insert(id("b"), Severity::Transient);
+    bed.morning();
+    assert_eq!(
+        (bed.replicas("a"), bed.replicas("b")),
+        (0, 0),
+        "Strict: `one` waits for `two`"
+    );
+    bed.broken.clear();
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.later(HOUR);
+    assert_eq!((bed.replicas("a"), bed.replicas("b")), (0, 2));
+    let older = bed.point("one").entries;
+    bed.night();
+    assert_eq!(
+        bed.point("one").entries,
+        older,
+        "what still sleeps keeps its record"
+    );
+    bed.set("a", 1);
+    bed.later(HOUR);
+    assert_eq!(bed.point("one").entries, older);
+    bed.broken.clear();
+    bed.morning();
+    assert_eq!(
+        (bed.phase(), bed.replicas("a"), bed.replicas("b")),
+        (Phase::Active, 3, 2)
+    );
 }
 
 #[test]
@@ -130,7 +191,7 @@ fn s28_s29_a_new_night_takes_new_truth_and_what_a_user_stopped_stays_stopped() {
 }
 
 #[test]
-fn s30_s31_a_stop_that_fails_loses_nothing_that_was_captured() {
+fn s30_a_stop_that_fails_loses_nothing_that_was_captured() {
     let things: Vec<(&str, &str, u64)> = ["a", "b", "c", "d", "e"]
         .into_iter()
         .map(|r| ("web", r, 2))
@@ -271,8 +332,7 @@ fn s43_a_target_without_a_point_is_named_and_the_others_wake() {
     assert!(bed.said("NoRestorePoint"));
     assert_eq!(bed.phase(), Phase::Error);
     assert_eq!(bed.replicas("a"), 1, "it never blocks the others");
-    let cycle = bed.state.as_ref().unwrap().cycle;
-    bed.wishes.discard.insert(target("two").name, cycle);
+    bed.give_up("two");
     bed.later(HOUR);
     assert_eq!(bed.phase(), Phase::Active);
 }

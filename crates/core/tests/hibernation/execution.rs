@@ -1,6 +1,6 @@
 //! Order, gates, failures: scenarios 63 to 66, 72 and 73 as far as an executor's word goes, 85.
 
-use super::bed::{Bed, HOUR, id, name, plan, target};
+use super::bed::{Bed, HOUR, id, intent, name, plan, target};
 use mainstay_core::hibernation::observed::Severity;
 use mainstay_core::hibernation::plan::{Behaviour, Edge, Intent, Mode, PlanError, Stage, Strategy};
 use mainstay_core::hibernation::state::{Phase, Stand};
@@ -199,4 +199,31 @@ fn what_cannot_be_an_order_is_refused_with_what_to_change() {
     assert_eq!(same, Err(PlanError::Twice(name("a"))));
     let none = Intent::new(Vec::new(), Strategy::Sequential, Behaviour::default());
     assert_eq!(none, Err(PlanError::NoTargets));
+}
+
+#[test]
+fn s64_what_was_not_usable_in_the_evening_is_started_and_blocks_nobody_in_the_morning() {
+    let both = vec![target("web"), target("db")];
+    let mut bed = Bed::new(
+        plan(intent(both, Strategy::Sequential)),
+        &[("web", "a", 3), ("db", "b", 1), ("db", "c", 1)],
+    );
+    bed.settle();
+    // `b` crashes for days already.
+    bed.things.get_mut(&id("b")).unwrap().settled = false;
+    bed.night();
+    bed.things.get_mut(&id("b")).unwrap().settled = true;
+    bed.later(Duration::from_mins(1));
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Hibernated, 0));
+    bed.things.get_mut(&id("b")).unwrap().settled = false;
+    bed.things.get_mut(&id("c")).unwrap().settled = false;
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::WakingUp, "`c` was usable, and is waited for");
+    assert_eq!(
+        (bed.replicas("a"), bed.replicas("b"), bed.replicas("c")),
+        (0, 1, 1)
+    );
+    bed.things.get_mut(&id("c")).unwrap().settled = true;
+    bed.later(Duration::from_mins(1));
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Active, 3));
 }

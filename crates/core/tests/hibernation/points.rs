@@ -22,7 +22,16 @@ fn empty_store() -> Store {
 fn captured(states: impl IntoIterator<Item = (String, Value)>) -> Point {
     let seen: BTreeMap<_, _> = states
         .into_iter()
-        .map(|(resource, state)| (id(&resource), Capture { state, live: true }))
+        .map(|(resource, state)| {
+            (
+                id(&resource),
+                Capture {
+                    state,
+                    live: true,
+                    settled: true,
+                },
+            )
+        })
         .collect();
     let empty = Point::empty(noop(), name("web"));
     empty
@@ -100,6 +109,7 @@ fn s41_a_point_without_a_quality_counts_as_good_and_a_stopped_capture_does_not_r
         Capture {
             state: json!({"replicas": 0}),
             live: false,
+            settled: true,
         },
     )]
     .into();
@@ -218,8 +228,7 @@ fn s43_a_point_lost_after_its_target_woke_keeps_the_cycle_open_until_it_is_given
     bed.later(Duration::from_mins(1));
     assert!(bed.said("NoRestorePoint"));
     assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Error, 1));
-    let cycle = bed.state.as_ref().unwrap().cycle;
-    bed.wishes.discard.insert(name("two"), cycle);
+    bed.give_up("two");
     bed.later(HOUR);
     assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 3));
     assert_eq!(starts_of_b(&bed), 1);
@@ -340,7 +349,7 @@ fn s48_a_part_that_is_lost_is_not_forgotten_when_the_rest_is_woken() {
 fn s48_a_part_that_is_lost_can_be_given_up() {
     let (mut bed, _) = second_part_is_lost();
     bed.morning();
-    bed.wishes.discard = [(name("web"), bed.state.as_ref().unwrap().cycle)].into();
+    bed.give_up("web");
     bed.later(HOUR);
     assert!(bed.said("Discarded"));
     assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 0));
@@ -376,4 +385,55 @@ fn s48_an_empty_rest_of_a_point_does_not_take_the_place_of_a_part_that_is_lost()
     let store = empty_store().put(rest).unwrap();
     let read = store.load(&noop(), &name("web")).unwrap().unwrap();
     assert_eq!(read.missing, [1].into(), "it is still known to be lost");
+}
+
+#[test]
+fn s48_a_part_of_an_older_night_that_is_put_back_does_not_hide_what_was_captured_since() {
+    let seen = |replicas: u32| {
+        let capture = Capture {
+            state: json!({ "replicas": replicas }),
+            live: true,
+            settled: true,
+        };
+        [(id("a"), capture)].into()
+    };
+    let empty = Point::empty(noop(), name("web"));
+    let (mut old, _) = empty.save_or_preserve(CycleId(1), 0, "before", &seen(2));
+    old.entries.get_mut(&id("a")).unwrap().shard = Some(3);
+    let put_back = empty_store().put(old).unwrap().shards().next().unwrap().clone();
+    let (new, _) = empty.save_or_preserve(CycleId(2), 1, "now", &seen(5));
+    let mut shards: Vec<Shard> = empty_store().put(new).unwrap().shards().cloned().collect();
+    assert_eq!((shards[0].number, put_back.number), (1, 3));
+    shards.push(put_back);
+    let store = Store::new(PlanName::parse("staging").unwrap(), shards);
+    let read = store.load(&noop(), &name("web")).unwrap().unwrap();
+    assert_eq!((read.cycle, read.leg), (Some(CycleId(2)), 1));
+    assert_eq!(read.captured_at, "now");
+    assert_eq!(read.entries[&id("a")].state, json!({ "replicas": 5 }));
+}
+
+#[test]
+fn s48_a_point_is_never_nowhere_between_two_writes() {
+    let mut used = captured([("a".to_owned(), json!(1))]);
+    used.entries
+        .values_mut()
+        .for_each(|e| (e.shard, e.consumed) = (Some(2), true));
+    let before = empty_store().put(used.clone()).unwrap();
+    // The next night finds something else, for which there is room in the first ConfigMap.
+    let capture = Capture {
+        state: json!(2),
+        live: true,
+        settled: true,
+    };
+    let (next, _) = used.save_or_preserve(CycleId(2), 0, "later", &[(id("b"), capture)].into());
+    let after = before.put(next).unwrap();
+    let writes = after.changed_from(&before);
+    assert_eq!(writes.len(), 2);
+    let mut now = before;
+    for shard in &writes {
+        now = now.after(shard);
+        assert!(now.exists(&name("web")), "written {}, and gone", shard.number);
+    }
+    assert_eq!(now, after);
+    assert!(!now.load(&noop(), &name("web")).unwrap().unwrap().is_incomplete());
 }

@@ -1,6 +1,7 @@
 //! A thousand random schedules, zones and dates around changes of the clocks, against the oracle.
 
 use super::oracle::{MINUTE, Raw, RawException, RawWindow};
+use mainstay_core::schedule::preview::preview;
 use mainstay_core::schedule::{Day, Desired, Kind, Schedule, Zone};
 use mainstay_core::time::Time;
 use std::time::Duration;
@@ -137,7 +138,7 @@ fn raw(seed: u64) -> (Raw, u64, u64) {
 
 #[test]
 fn a_thousand_random_schedules_agree_with_a_clock_read_every_minute() {
-    let mut edges = 0;
+    let (mut edges, mut long) = (0, 0);
     for seed in 0..1000 {
         let (raw, from, to) = raw(seed);
         let schedule = raw.parsed();
@@ -158,7 +159,9 @@ fn a_thousand_random_schedules_agree_with_a_clock_read_every_minute() {
         assert!(alternate, "seed {seed}: neighbours of the same kind");
         edges += intervals.len() - 1;
         agrees_at_moments(seed, &schedule, &oracle, from);
+        long += preview_agrees(seed, &schedule, &oracle, from);
     }
+    assert!(long > 20, "only {long} long sleeps were put to the test");
     assert!(edges > 5_000, "only {edges} edges were put to the test");
 }
 
@@ -190,4 +193,47 @@ fn agrees_at_moments(seed: u64, schedule: &Schedule, oracle: &[bool], from: u64)
             assert_eq!(slot.since, Some(since), "seed {seed} at {now}");
         }
     }
+}
+
+/// What people are shown is what the minutes say: every stretch with its true bounds, and every long sleep pointed out. It
+/// begins and ends a day inside of what is known, so that stretches reach beyond it.
+fn preview_agrees(seed: u64, schedule: &Schedule, oracle: &[bool], from: u64) -> usize {
+    let day = 24 * 60;
+    let (first, last) = (day, oracle.len() - day);
+    let at = |index: usize| Time((from + index as u64) * MINUTE);
+    let shown = preview(schedule, at(first), at(last));
+    let (mut index, mut long) = (first, 0);
+    for entry in &shown {
+        let interval = &entry.interval;
+        let asleep = interval.desired == Desired::Asleep;
+        let begins = (0..=index).rev().find(|i| oracle[*i] != asleep);
+        let ends = (index..oracle.len()).find(|i| oracle[*i] != asleep);
+        assert_eq!(oracle[index], asleep, "seed {seed}");
+        if let Some(before) = begins {
+            assert_eq!(interval.from, at(before + 1), "seed {seed}");
+        }
+        if let Some(end) = ends {
+            assert_eq!(interval.to, at(end), "seed {seed}");
+        }
+        if let (Some(before), Some(end)) = (begins, ends) {
+            let minutes = end - before - 1;
+            assert_eq!(
+                entry.long,
+                asleep && minutes > 72 * 60,
+                "seed {seed}: {minutes} minutes"
+            );
+            long += usize::from(entry.long);
+        }
+        // Something decides at every moment of it, and the first does from its beginning.
+        assert_eq!(entry.because[0].from, interval.from, "seed {seed}");
+        assert!(
+            entry
+                .because
+                .windows(2)
+                .all(|p| p[0].from < p[1].from && p[0].why != p[1].why)
+        );
+        index = ends.unwrap_or(oracle.len());
+    }
+    assert!(index >= last, "seed {seed}: it ends too early");
+    long
 }

@@ -12,8 +12,9 @@ mod wishes;
 
 use crate::kubernetes::client_for_people;
 use anyhow::{Context, Result};
-use api::HibernatePlan;
+use api::{HibernatePlan, ScheduleException};
 use clap::{Args, Subcommand, ValueEnum};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -76,6 +77,15 @@ impl Where {
 
     fn plans(&self, client: &Client) -> Api<HibernatePlan> {
         Api::namespaced(client.clone(), &self.namespace)
+    }
+
+    /// The exceptions to a plan.
+    async fn exceptions(&self, client: &Client, plan: &str) -> Result<Vec<ScheduleException>> {
+        let api: Api<ScheduleException> = Api::namespaced(client.clone(), &self.namespace);
+        let listed = api.list(&ListParams::default()).await;
+        let mut exceptions = listed.context("the exceptions cannot be listed")?.items;
+        exceptions.retain(|e| e.spec.plan_ref.name == plan);
+        Ok(exceptions)
     }
 
     async fn plan(&self, client: &Client, name: &str) -> Result<HibernatePlan> {

@@ -3,12 +3,10 @@
 use super::files::{self, Declared};
 use super::{Where, table, written};
 use anyhow::{Context, Result};
-use api::ScheduleException;
-use api::hibernation::follow;
 use api::hibernation::wishes::Asked;
+use api::hibernation::{bad_exceptions, follow};
 use clap::Args;
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use mainstay_core::hibernation::HibernatePlan;
 use mainstay_core::schedule::preview::{Entry, preview};
 use mainstay_core::schedule::{Desired, rfc3339};
@@ -57,9 +55,20 @@ struct Stretch {
     minutes: u64,
     begins: String,
     ends: String,
+    /// What decides in it, one after the other.
+    because: Vec<Decides>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     clocks_change: Vec<String>,
     longer_than_72_hours: bool,
+}
+
+/// What decides from a moment on.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Decides {
+    from: String,
+    from_local: String,
+    why: String,
 }
 
 pub(crate) async fn command(arguments: Arguments) -> Result<()> {
@@ -78,19 +87,21 @@ pub(crate) async fn command(arguments: Arguments) -> Result<()> {
         Some(name) => {
             let client = place.client().await?;
             let plan = place.plan(&client, name).await?;
-            let api: Api<ScheduleException> = Api::namespaced(client, &place.namespace);
-            let mut exceptions = api.list(&ListParams::default()).await?.items;
-            exceptions.retain(|e| e.spec.plan_ref.name == *name);
+            let exceptions = place.exceptions(&client, name).await?;
             Declared { plan, exceptions }
         }
     };
     let wanted = Asked::read(plan.annotations()).wanted;
     let followed = follow(&plan.name_any(), &plan.spec, &exceptions, wanted)?;
+    let bad = bad_exceptions(&plan.spec, &exceptions);
     let from = match from {
         Some(at) => Time(u64::try_from(at.as_millisecond()).context("a time before 1970")?),
         None => ::operator::clock::wall(),
     };
-    let shown = shown(&followed, from, days);
+    let mut shown = shown(&followed, from, days);
+    shown
+        .notes
+        .extend(bad.into_iter().map(|(_, bad)| bad.to_string()));
     print!("{}", written(&shown, place.output, text)?);
     Ok(())
 }
@@ -121,9 +132,15 @@ fn stretch(entry: &Entry) -> Stretch {
         interval,
         begins_local,
         ends_local,
+        because,
         clocks_change,
         long,
     } = entry;
+    let because = because.iter().map(|one| Decides {
+        from: rfc3339(one.from),
+        from_local: one.from_local.clone(),
+        why: one.why.to_string(),
+    });
     let changes = clocks_change.iter().map(|change| {
         let way = if change.by_minutes > 0 { "forward" } else { "back" };
         format!(
@@ -141,6 +158,7 @@ fn stretch(entry: &Entry) -> Stretch {
         minutes: interval.to.since(interval.from).as_secs() / 60,
         begins: interval.begins.to_string(),
         ends: interval.ends.to_string(),
+        because: because.collect(),
         clocks_change: changes.collect(),
         longer_than_72_hours: *long,
     }
@@ -177,12 +195,16 @@ fn text(shown: &Shown) -> String {
     let mut lines = table(&rows).lines().map(str::to_owned).collect::<Vec<_>>();
     // What a person should notice stands right below the line it is about.
     for (index, one) in intervals.iter().enumerate().rev() {
-        let mut remarks: Vec<String> = one.clocks_change.clone();
+        let later = one.because.iter().skip(1);
+        let mut remarks: Vec<String> = later
+            .map(|Decides { from_local, why, .. }| format!("  from {from_local}: {why}"))
+            .collect();
+        remarks.extend(one.clocks_change.iter().map(|change| format!("! {change}")));
         if one.longer_than_72_hours {
-            remarks.push("this sleep is longer than 72 hours: is it meant?".to_owned());
+            remarks.push("! this sleep is longer than 72 hours: is it meant?".to_owned());
         }
         for remark in remarks.into_iter().rev() {
-            lines.insert(index + 2, format!("        ! {remark}"));
+            lines.insert(index + 2, format!("        {remark}"));
         }
     }
     lines.extend(notes.iter().map(|note| format!("! {note}")));

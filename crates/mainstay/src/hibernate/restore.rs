@@ -4,18 +4,20 @@ use super::{Where, table, written};
 use ::operator::hibernation::stored::Maps;
 use ::operator::hibernation::{Place, Settings};
 use anyhow::{Context, Result, bail, ensure};
+use api::HibernatePlan;
 use api::hibernation::PLAN_LABEL;
 use api::hibernation::wishes::DISCARD;
 use clap::{Args, Subcommand};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::api::{Patch, PatchParams};
+use kube::{Client, ResourceExt};
 use mainstay_core::hibernation::ids::{PlanName, TargetName};
 use mainstay_core::hibernation::point::Point;
+use mainstay_core::hibernation::state::{Cycle, State};
 use mainstay_core::hibernation::store::{MOST_SHARDS, Shard, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -75,7 +77,13 @@ pub(crate) async fn command(command: Restore) -> Result<()> {
             Ok(())
         }
         Restore::Verify(PlanArguments { name, place }) => {
-            let lines = lines(&read(&place.client().await?, &place, &name).await?);
+            let client = place.client().await?;
+            let mut lines = lines(&read(&client, &place, &name).await?);
+            // Only the plan knows what should be there.
+            if let Some(plan) = place.plans(&client).get_opt(&name).await? {
+                let lost = open_cycle(&plan)?.map(|cycle| lost(&lines, &cycle));
+                lines.extend(lost.unwrap_or_default());
+            }
             print!("{}", written(&lines, place.output, |lines| listed(lines))?);
             let bad = lines.iter().filter(|l| l.problem.is_some()).count();
             ensure!(bad == 0, "{bad} restore points cannot be relied on");
@@ -98,6 +106,10 @@ fn plan_name(name: &str) -> Result<PlanName> {
 }
 
 async fn read(client: &Client, place: &Where, name: &str) -> Result<Store> {
+    Ok(maps(client, place, name).await?.0.store())
+}
+
+async fn maps(client: &Client, place: &Where, name: &str) -> Result<(Maps, Place)> {
     let place = Place {
         client: client.clone(),
         namespace: place.namespace.clone(),
@@ -108,7 +120,7 @@ async fn read(client: &Client, place: &Where, name: &str) -> Result<Store> {
     let maps = Maps::read(&place)
         .await
         .context("the ConfigMaps cannot be read")?;
-    Ok(maps.store())
+    Ok((maps, place))
 }
 
 /// One restore point.
@@ -151,6 +163,29 @@ fn lines(store: &Store) -> Vec<Line> {
             open: count(|p| p.entries.values().filter(|e| e.live && !e.consumed).count()),
             problem,
         }
+    })
+    .collect()
+}
+
+/// Targets that were captured in the open cycle and have no restore point.
+fn lost(lines: &[Line], cycle: &Cycle) -> Vec<Line> {
+    let captured = cycle.intent.targets.iter().filter(|target| {
+        let progress = cycle.targets.get(&target.name);
+        progress.is_some_and(|p| p.captured)
+    });
+    let gone = captured.filter(|target| {
+        let mine = |l: &Line| l.target == target.name.as_str() && l.executor == target.executor.as_str();
+        !lines.iter().any(mine)
+    });
+    gone.map(|target| Line {
+        target: target.name.to_string(),
+        executor: target.executor.to_string(),
+        cycle: Some(cycle.id.0),
+        captured_at: String::new(),
+        resources: 0,
+        live: 0,
+        open: 0,
+        problem: Some("it was captured in the cycle that is open, and is gone".to_owned()),
     })
     .collect()
 }
@@ -301,13 +336,44 @@ fn imported(text: &str, plan: &PlanName) -> Result<Store> {
     Ok(store)
 }
 
-/// Targets whose stored point was never used and would be replaced by another one.
-fn overwritten(now: &Store, new: &Store) -> Vec<String> {
-    let targets = new.targets().into_iter();
+/// The ConfigMaps of now with the points of the file in them. What the file does not speak of stays as it is.
+fn merged(now: &Store, new: &Store, plan: &PlanName) -> Store {
+    let targets: BTreeSet<TargetName> = new.targets().into_iter().map(|(_, target)| target).collect();
+    let keys: BTreeSet<&String> = new.shards().flat_map(|s| s.data.keys()).collect();
+    let mut shards: BTreeMap<u16, Shard> = now.shards().map(|s| (s.number, s.clone())).collect();
+    for shard in shards.values_mut() {
+        // A part of today's point next to the file's would be read as one.
+        shard.data.retain(|key, _| !keys.contains(key));
+        shard
+            .annotations
+            .retain(|key, _| !targets.iter().any(|t| t.mark() == *key));
+    }
+    for shard in new.shards() {
+        let Shard {
+            number,
+            version: _,
+            data,
+            annotations,
+        } = shard.clone();
+        let into = shards.entry(number).or_insert_with(|| Shard {
+            number,
+            version: None,
+            data: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+        });
+        into.data.extend(data);
+        into.annotations.extend(annotations);
+    }
+    Store::new(plan.clone(), shards.into_values().collect())
+}
+
+/// Targets whose stored point was never used and would be another one, or none.
+fn overwritten(now: &Store, then: &Store) -> Vec<String> {
+    let targets = now.targets().into_iter();
     targets
         .filter(|(executor, target)| {
             let stored = now.load(executor, target);
-            let same = stored == new.load(executor, target);
+            let same = stored == then.load(executor, target);
             !same && stored.is_ok_and(|point| point.is_some_and(|p| p.is_open()))
         })
         .map(|(_, target)| target.to_string())
@@ -326,36 +392,37 @@ async fn import(arguments: ImportArguments) -> Result<()> {
         std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
     let new = imported(&text, &plan)?;
     let client = place.client().await?;
-    let now = read(&client, &place, &name).await?;
-    let lost = overwritten(&now, &new);
+    let (mut maps, at) = maps(&client, &place, &name).await?;
+    let now = maps.store();
+    let then = merged(&now, &new, &plan);
+    let lost = overwritten(&now, &then);
     ensure!(
         force || lost.is_empty(),
         "the restore points of {} were never used and would be lost; --force overwrites them",
         lost.join(", ")
     );
-    let api: Api<ConfigMap> = Api::namespaced(client, &place.namespace);
-    let versions: BTreeMap<u16, Option<String>> = now
-        .shards()
-        .map(|s| (s.number, s.version.clone().map(|v| v.0)))
-        .collect();
-    for shard in new.shards() {
+    let mut wrote = Vec::new();
+    for shard in then.changed_from(&now) {
         let name = Store::name(&plan, shard.number);
-        let mut map = ConfigMap::default();
-        map.metadata.name = Some(name.clone());
-        map.metadata.labels = Some(BTreeMap::from([(PLAN_LABEL.to_owned(), plan.to_string())]));
-        map.metadata.annotations = Some(shard.annotations.clone());
-        map.data = Some(shard.data.clone());
-        let params = PostParams::default();
-        match versions.get(&shard.number) {
-            None => api.create(&params, &map).await?,
-            Some(version) => {
-                map.metadata.resource_version.clone_from(version);
-                api.replace(&name, &params, &map).await?
-            }
-        };
-        println!("{name} is written");
+        let written = maps.write(&at, &shard).await;
+        written.with_context(|| format!("{name} cannot be written"))?;
+        wrote.push(name);
     }
+    let text = |wrote: &Vec<String>| match wrote.as_slice() {
+        [] => "everything is there as it is in the file\n".to_owned(),
+        some => some.iter().map(|name| format!("{name} is written\n")).collect(),
+    };
+    print!("{}", written(&wrote, place.output, text)?);
     Ok(())
+}
+
+/// What giving up says.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GivenUp {
+    plan: String,
+    target: String,
+    leg: String,
 }
 
 async fn discard(arguments: TargetArguments) -> Result<()> {
@@ -363,24 +430,55 @@ async fn discard(arguments: TargetArguments) -> Result<()> {
     let target = TargetName::parse(&target)?;
     let client = place.client().await?;
     let plan = place.plan(&client, &name).await?;
-    let status = plan.status.clone().unwrap_or_default();
-    let known = status.targets.iter().any(|t| t.name == target.as_str());
-    ensure!(known, "`{target}` is no target of an open cycle of `{name}`");
-    let cycle = status.cycle.context("no cycle was ever begun")?;
-    let wish = format!("{target}={cycle}");
-    let wishes = match plan.annotations().get(DISCARD) {
-        Some(others) if !others.is_empty() => format!("{others},{wish}"),
-        _ => wish,
+    let cycle = open_cycle(&plan)?.with_context(|| format!("no cycle of `{name}` is open"))?;
+    ensure!(
+        cycle.targets.contains_key(&target),
+        "`{target}` is no target of the open cycle of `{name}`"
+    );
+    let given_up = GivenUp {
+        plan: name.clone(),
+        target: target.to_string(),
+        leg: cycle.leg_id().to_string(),
     };
+    let wishes = with_wish(
+        plan.annotations().get(DISCARD).map(String::as_str),
+        &target,
+        &given_up.leg,
+    );
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { DISCARD: wishes } } }));
     place
         .plans(&client)
         .patch(&name, &PatchParams::default(), &patch)
         .await?;
-    println!(
-        "{name}: the restore point of `{target}` in cycle {cycle} is given up: what it names stays as it is"
-    );
+    let text = |GivenUp { plan, target, leg }: &GivenUp| {
+        format!(
+            "{plan}: the restore point that `{target}` has in {leg} is given up: what it names stays as it is\n"
+        )
+    };
+    print!("{}", written(&given_up, place.output, text)?);
     Ok(())
+}
+
+/// The annotation with one more wish; an older one for the same target has done its duty.
+fn with_wish(before: Option<&str>, target: &TargetName, leg: &str) -> String {
+    let others = before.unwrap_or_default().split(',').map(str::trim);
+    let others = others.filter(|one| {
+        one.rsplit_once('=')
+            .is_some_and(|(name, _)| name != target.as_str())
+    });
+    let mut all: Vec<String> = others.map(str::to_owned).collect();
+    all.push(format!("{target}={leg}"));
+    all.join(",")
+}
+
+/// The cycle of a plan that is not closed.
+fn open_cycle(plan: &HibernatePlan) -> Result<Option<Cycle>> {
+    let state = plan.status.as_ref().and_then(|s| s.state.clone());
+    let state: Option<State> = state
+        .map(serde_json::from_value)
+        .transpose()
+        .context("status.state")?;
+    Ok(state.and_then(|s| s.open))
 }
 
 #[cfg(test)]
@@ -394,6 +492,7 @@ mod tests {
         let capture = |replicas: u32| Capture {
             state: json!({ "replicas": replicas }),
             live: replicas > 0,
+            settled: true,
         };
         let seen = BTreeMap::from([
             (id("apps/v1/deployments/web"), capture(replicas)),
@@ -417,6 +516,66 @@ mod tests {
         });
         let spoilt = Store::new(plan_name("staging").unwrap(), spoilt.collect());
         insta::assert_snapshot!(format!("{}\n{}", listed(&lines(&good)), listed(&lines(&spoilt))));
+    }
+
+    fn with(store: &Store, target: &str, shard: u16) -> Store {
+        let executor = ExecutorName::parse("workloads").unwrap();
+        let empty = Point::empty(executor, TargetName::parse(target).unwrap());
+        let seen = Capture {
+            state: json!({ "replicas": 4 }),
+            live: true,
+            settled: true,
+        };
+        let seen = BTreeMap::from([(ResourceId::parse("apps/v1/deployments/db").unwrap(), seen)]);
+        let (mut point, _) = empty.save_or_preserve(CycleId(7), 0, "2026-11-16T20:00:00Z", &seen);
+        point.entries.values_mut().for_each(|e| e.shard = Some(shard));
+        store.put(point).unwrap()
+    }
+
+    #[test]
+    fn an_import_keeps_what_the_file_does_not_speak_of_and_sees_every_point_that_would_go() {
+        let plan = plan_name("staging").unwrap();
+        // Only `apps` is in the file; `db` was captured since, and shares its ConfigMap.
+        let file = imported(&exported(&store(3), &plan).to_string(), &plan).unwrap();
+        let now = with(&store(3), "db", 1).mark_target_restored(&TargetName::parse("db").unwrap());
+        let then = merged(&now, &file, &plan);
+        assert_eq!(then, now);
+        assert!(then.changed_from(&now).is_empty());
+        // A file in which `db` has only the part that is in the second ConfigMap takes the first one away.
+        let (one, two) = (with(&store(3), "db", 1), with(&store(3), "db", 2));
+        let file = imported(&exported(&two, &plan).to_string(), &plan).unwrap();
+        let then = merged(&one, &file, &plan);
+        assert_eq!(lines(&then), lines(&two));
+        assert_eq!(then.shards().map(|s| s.data.len()).collect::<Vec<_>>(), [1, 1]);
+        // What would be lost is named, whoever the file speaks of.
+        let none = Store::new(plan.clone(), Vec::new());
+        assert_eq!(overwritten(&one, &none), ["apps", "db"]);
+    }
+
+    #[test]
+    fn a_point_that_is_gone_is_missed_while_its_cycle_is_open() {
+        let target = |name: &str| json!({ "name": name, "executor": "workloads", "parameters": null });
+        let fresh = |captured: bool| json!({ "stand": "Done", "captured": captured, "attempts": 0, "enforced": 0, "message": null });
+        let cycle: Cycle = serde_json::from_value(json!({
+            "id": 7, "operation": "Shutdown", "leg": 0, "began": 0,
+            "intent": {
+                "targets": [target("apps"), target("db"), target("off")],
+                "strategy": "sequential", "behaviour": { "mode": "Strict", "retries": 3 },
+            },
+            "targets": { "apps": fresh(true), "db": fresh(true), "off": fresh(false) },
+        }))
+        .unwrap();
+        let missed = lost(&lines(&store(3)), &cycle);
+        let names: Vec<&str> = missed.iter().map(|l| l.target.as_str()).collect();
+        assert_eq!(names, ["db"], "`apps` is there, and `off` was never captured");
+        assert!(missed[0].problem.as_ref().unwrap().contains("is gone"));
+    }
+
+    #[test]
+    fn a_wish_takes_the_place_of_an_older_one_for_the_same_target() {
+        let web = TargetName::parse("web").unwrap();
+        assert_eq!(with_wish(None, &web, "7.1"), "web=7.1");
+        assert_eq!(with_wish(Some("web=6.1, db=6.1"), &web, "7.3"), "db=6.1,web=7.3");
     }
 
     #[test]

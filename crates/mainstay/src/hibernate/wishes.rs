@@ -10,10 +10,10 @@ use api::times;
 use clap::Args;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use mainstay_core::schedule::{Desired, Schedule, rfc3339};
+use mainstay_core::schedule::{Desired, Override, Schedule, rfc3339};
 use mainstay_core::time::Time;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 #[derive(Args)]
@@ -83,21 +83,35 @@ fn millis(at: jiff::Timestamp) -> Result<Time> {
     Ok(Time(millis.context("a time before 1970")?))
 }
 
-/// The schedule without what somebody asked for before.
-fn schedule(plan: &HibernatePlan) -> Result<Schedule> {
-    Ok(follow(&plan.name_any(), &plan.spec, &[], None)?.schedule)
+/// The schedule with its exceptions, without what somebody asked for before.
+async fn schedule(place: &Where, client: &Client, plan: &HibernatePlan) -> Result<Schedule> {
+    let exceptions = place.exceptions(client, &plan.name_any()).await?;
+    Ok(follow(&plan.name_any(), &plan.spec, &exceptions, None)?.schedule)
+}
+
+/// Where a plan ends up now if nobody asks for anything else.
+fn phase_of(desired: Desired) -> &'static str {
+    match desired {
+        Desired::Asleep => "Hibernated",
+        Desired::Awake => "Active",
+    }
 }
 
 /// When a wish ends that is to last until the schedule agrees with it.
-fn until_it_agrees(schedule: &Schedule, asleep: bool, now: Time) -> Result<Time> {
+fn until_it_agrees(schedule: &Schedule, before: Option<&Override>, asleep: bool, now: Time) -> Result<Time> {
     let slot = schedule.at(now);
     let wanted = if asleep { Desired::Asleep } else { Desired::Awake };
     if slot.desired == wanted {
         let word = if asleep { "asleep" } else { "awake" };
-        bail!(
-            "the schedule wants it {word} now: {}; nothing is to be asked for",
-            slot.why
-        );
+        let against = before.filter(|o| o.span().has(now) && o.is_asleep() != asleep);
+        let hint = match against {
+            Some(other) => format!(
+                "somebody asked for the opposite until {}: `mainstay hibernate resume` takes that back",
+                rfc3339(other.span().to)
+            ),
+            None => "nothing is to be asked for".to_owned(),
+        };
+        bail!("the schedule wants it {word} now: {}; {hint}", slot.why);
     }
     slot.until
         .context("the schedule never agrees: say until when with --until")
@@ -118,7 +132,11 @@ async fn until(arguments: UntilArguments, asleep: bool) -> Result<()> {
     let now = wall();
     let end = match until {
         Some(at) => millis(at)?,
-        None => until_it_agrees(&schedule(&object)?, asleep, now)?,
+        None => {
+            let schedule = schedule(&plan.place, &client, &object).await?;
+            let before = Asked::read(object.annotations()).wanted;
+            until_it_agrees(&schedule, before.as_ref(), asleep, now)?
+        }
     };
     let (word, phase) = if asleep {
         ("asleep", "Hibernated")
@@ -168,35 +186,76 @@ pub(crate) async fn suspend(arguments: SuspendArguments) -> Result<()> {
 pub(crate) async fn resume(plan: PlanArguments) -> Result<()> {
     let client = plan.place.client().await?;
     let object = plan.place.plan(&client, &plan.name).await?;
-    let asked = Asked::read(object.annotations());
-    let (told, change) = if object.spec.suspend {
-        ("resumed", json!({ "spec": { "suspend": false } }))
-    } else if asked.wishes.suspend || asked.wishes.suspend_until.is_some() {
-        let none = json!({ SUSPEND: null, SUSPEND_UNTIL: null });
-        ("resumed", json!({ "metadata": { "annotations": none } }))
-    } else if asked.wanted.is_some() {
-        ("the schedule decides again", annotation(OVERRIDE, None))
-    } else {
-        bail!("`{}` is not suspended, and nobody asked for anything", plan.name);
-    };
-    let phase = match schedule(&object)?.at(wall()).desired {
-        Desired::Asleep => "Hibernated",
-        Desired::Awake => "Active",
-    };
-    ask(&client, &plan, told.to_owned(), change, phase).await
+    let (told, change) = resumed(&object)?;
+    let schedule = schedule(&plan.place, &client, &object).await?;
+    // What was asked for besides stays asked for.
+    let wanted = Asked::read(object.annotations()).wanted.filter(|_| {
+        change
+            .pointer("/metadata/annotations")
+            .is_none_or(|a| a.get(OVERRIDE).is_none())
+    });
+    let desired = schedule.with_override(wanted).at(wall()).desired;
+    ask(&client, &plan, told.to_owned(), change, phase_of(desired)).await
+}
+
+/// Everything that suspends the plan goes in one patch: whoever resumes does not mean one of three places. What somebody
+/// asked for in spite of the schedule goes only if nothing suspends it.
+fn resumed(object: &HibernatePlan) -> Result<(&'static str, Value)> {
+    let Asked {
+        wishes,
+        wanted,
+        suspended_at_phase: _,
+        unread: _,
+    } = Asked::read(object.annotations());
+    // Also one that cannot be read: whoever wrote it meant to suspend.
+    let there: Map<String, Value> = [SUSPEND, SUSPEND_UNTIL]
+        .into_iter()
+        .filter(|name| object.annotations().contains_key(*name))
+        .map(|name| (name.to_owned(), Value::Null))
+        .collect();
+    let suspended = object.spec.suspend || wishes.suspend || !there.is_empty();
+    let mut change = Map::new();
+    if object.spec.suspend {
+        change.insert("spec".to_owned(), json!({ "suspend": false }));
+    }
+    if !there.is_empty() {
+        change.insert("metadata".to_owned(), json!({ "annotations": there }));
+    }
+    match (suspended, wanted) {
+        (true, _) => Ok(("resumed", Value::Object(change))),
+        (false, Some(_)) => Ok(("the schedule decides again", annotation(OVERRIDE, None))),
+        (false, None) => bail!(
+            "`{}` is not suspended, and nobody asked for anything",
+            object.name_any()
+        ),
+    }
 }
 
 pub(crate) async fn retry(plan: PlanArguments) -> Result<()> {
     let client = plan.place.client().await?;
     let object = plan.place.plan(&client, &plan.name).await?;
+    let status = object.status.clone().unwrap_or_default();
+    let failed = status
+        .targets
+        .iter()
+        .any(|t| matches!(t.state.as_str(), "Failed" | "Lost"));
+    anyhow::ensure!(
+        failed,
+        "nothing of `{}` has failed: nothing is to be tried again",
+        plan.name
+    );
     // Each wish has another text.
     let value = rfc3339(wall());
     let told = "what has failed is tried again now".to_owned();
-    let phase = match schedule(&object)?.at(wall()).desired {
-        Desired::Asleep => "Hibernated",
-        Desired::Awake => "Active",
-    };
-    ask(&client, &plan, told, annotation(RETRY, Some(&value)), phase).await
+    let schedule = schedule(&plan.place, &client, &object).await?;
+    let wanted = Asked::read(object.annotations()).wanted;
+    let phase = phase_of(schedule.with_override(wanted).at(wall()).desired);
+    patch(&client, &plan, told, annotation(RETRY, Some(&value))).await?;
+    if plan.wait {
+        let api = plan.place.plans(&client);
+        follow_until(&api, &plan.name, phase, Some(&value), plan.timeout).await?;
+    }
+    Ok(())
 }
 
 fn annotation(name: &str, value: Option<&str>) -> Value {
@@ -210,14 +269,22 @@ async fn ask(
     changed: Value,
     phase: &str,
 ) -> Result<()> {
+    patch(client, plan, asked, changed).await?;
+    if plan.wait {
+        follow_until(&plan.place.plans(client), &plan.name, phase, None, plan.timeout).await?;
+    }
+    Ok(())
+}
+
+async fn patch(client: &Client, plan: &PlanArguments, asked: String, changed: Value) -> Result<()> {
     let PlanArguments {
         name,
-        wait,
-        timeout,
+        wait: _,
+        timeout: _,
         place,
     } = plan;
-    let api = place.plans(client);
-    let patched = api
+    let patched = place
+        .plans(client)
         .patch(name, &PatchParams::default(), &Patch::Merge(&changed))
         .await;
     patched.with_context(|| format!("the HibernatePlan `{name}` cannot be changed"))?;
@@ -227,9 +294,6 @@ async fn ask(
         changed,
     };
     print!("{}", written(&told, place.output, text)?);
-    if *wait {
-        follow_until(&api, name, phase, *timeout).await?;
-    }
     Ok(())
 }
 
@@ -242,8 +306,20 @@ fn text(told: &Told) -> String {
     format!("{plan}: {asked}\n`kubectl get hplan {plan} -o wide` says what comes of it\n")
 }
 
+/// Was this wish to try again granted? Before that the phase says nothing about it.
+fn is_granted(status: &HibernatePlanStatus, retry: &str) -> bool {
+    let state = status.state.as_ref();
+    state.and_then(|s| s.get("retried")).and_then(Value::as_str) == Some(retry)
+}
+
 /// Says how far it is until it is there, or until it takes too long.
-async fn follow_until(api: &Api<HibernatePlan>, name: &str, phase: &str, longest: Duration) -> Result<()> {
+async fn follow_until(
+    api: &Api<HibernatePlan>,
+    name: &str,
+    phase: &str,
+    retry: Option<&str>,
+    longest: Duration,
+) -> Result<()> {
     let late = tokio::time::Instant::now() + longest;
     let mut said = String::new();
     loop {
@@ -253,7 +329,8 @@ async fn follow_until(api: &Api<HibernatePlan>, name: &str, phase: &str, longest
             eprintln!("{now}");
             said = now;
         }
-        if status.phase.as_deref() == Some(phase) {
+        let granted = retry.is_none_or(|wish| is_granted(&status, wish));
+        if granted && status.phase.as_deref() == Some(phase) {
             return Ok(());
         }
         if tokio::time::Instant::now() >= late {
@@ -300,20 +377,63 @@ mod tests {
 
     #[test]
     fn a_wish_lasts_until_the_schedule_agrees() {
-        let schedule = schedule(&plan()).unwrap();
+        let plan = plan();
+        let schedule = follow(&plan.name_any(), &plan.spec, &[], None).unwrap().schedule;
         // 2026-11-16, a Monday, 12:00 and 23:00 UTC.
         let (noon, night) = (Time(1_794_830_400_000), Time(1_794_870_000_000));
         assert_eq!(
-            rfc3339(until_it_agrees(&schedule, false, night).unwrap()),
+            rfc3339(until_it_agrees(&schedule, None, false, night).unwrap()),
             "2026-11-17T06:00:00Z"
         );
         assert_eq!(
-            rfc3339(until_it_agrees(&schedule, true, noon).unwrap()),
+            rfc3339(until_it_agrees(&schedule, None, true, noon).unwrap()),
             "2026-11-16T20:00:00Z"
         );
-        let useless = until_it_agrees(&schedule, false, noon).unwrap_err().to_string();
-        assert!(useless.contains("nothing is to be asked for"), "{useless}");
+        let refused = |before: Option<&Override>| {
+            let refused = until_it_agrees(&schedule, before, false, noon);
+            refused.unwrap_err().to_string()
+        };
+        assert!(refused(None).contains("nothing is to be asked for"));
+        // Somebody sent it to sleep: that has to be taken back.
+        let asleep = Override::asleep_until(noon, noon + Duration::from_hours(1), "").unwrap();
+        assert!(refused(Some(&asleep)).contains("`mainstay hibernate resume`"));
         assert!(duration("3h").is_ok() && duration("soon").is_err() && duration("0s").is_err());
+    }
+
+    #[test]
+    fn resuming_takes_back_everything_that_suspends_in_one_patch() {
+        let mut object = plan();
+        assert!(resumed(&object).is_err());
+        let notes = object.annotations_mut();
+        notes.insert(
+            OVERRIDE.to_owned(),
+            override_text(true, Time(1_000), Time(5_000), ""),
+        );
+        let (told, change) = resumed(&object).unwrap();
+        assert_eq!(
+            (told, change),
+            ("the schedule decides again", annotation(OVERRIDE, None))
+        );
+        object.spec.suspend = true;
+        let notes = object.annotations_mut();
+        notes.insert(SUSPEND.to_owned(), "true".to_owned());
+        notes.insert(SUSPEND_UNTIL.to_owned(), "2026-11-16T04:00:00Z".to_owned());
+        let (told, change) = resumed(&object).unwrap();
+        let all = json!({
+            "spec": { "suspend": false },
+            "metadata": { "annotations": { SUSPEND: null, SUSPEND_UNTIL: null } },
+        });
+        assert_eq!((told, change), ("resumed", all));
+    }
+
+    #[test]
+    fn a_retry_is_over_only_when_this_wish_was_granted() {
+        let status = |retried: Value| HibernatePlanStatus {
+            state: Some(json!({ "retried": retried })),
+            ..HibernatePlanStatus::default()
+        };
+        assert!(is_granted(&status(json!("now")), "now"));
+        assert!(!is_granted(&status(json!("before")), "now") && !is_granted(&status(Value::Null), "now"));
     }
 
     #[test]
@@ -346,7 +466,7 @@ mod tests {
         let api: Api<HibernatePlan> = Api::default_namespaced(client);
         api.create(&PostParams::default(), &plan()).await.unwrap();
         // Nobody follows the plan.
-        let ended = follow_until(&api, "p", "Active", Duration::from_mins(2)).await;
+        let ended = follow_until(&api, "p", "Active", None, Duration::from_mins(2)).await;
         let why = ended.unwrap_err().to_string();
         assert!(
             why.contains("not Active after 120 s") && why.contains("new"),

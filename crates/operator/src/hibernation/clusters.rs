@@ -1,6 +1,11 @@
 //! Clusters of our own kinds: put to sleep by `spec.hibernated` of their own object, never by scaling under their
-//! controller. How they go down and come up is what their own protocols do: ASYNC, SYNC and MAIN in order, the same
-//! MAIN first, no failover and no reset meanwhile (R24); members of a ring drained, its seeds first, no replacement.
+//! controller. How they go down and come up is what their own protocols do; members of a ring are drained, its seeds wake
+//! first, and nobody is replaced.
+//!
+//! A Memgraph cluster does not go down in the order ASYNC, SYNC, MAIN: a StatefulSet cannot stop its pods in that order
+//! when MAIN is not the first of them. Instead writes are closed, every gateway confirms that, protection is proven and
+//! recorded (R24), and then any order is safe: nothing can be written that the others would miss. The same MAIN leads
+//! again after waking, without failover and without reset.
 
 use super::executor::{Ask, Executor, Place, permanent};
 use super::objects::{self, aimed, asleep, left_alone, patch, resource, version, woken};

@@ -50,7 +50,8 @@ impl Controller {
     /// Turns, while this operator leads, until told to stop.
     pub async fn work(&self, permit: Permit, stop: CancellationToken) {
         let make = |Key { namespace, name }: &Key| {
-            Keeper::new(self.client.clone(), namespace, name, Arc::clone(&self.settings))
+            let keeper = Keeper::new(self.client.clone(), namespace, name, Arc::clone(&self.settings));
+            keeper.counted_by(self.board())
         };
         self.turns.run(make, permit, stop).await;
     }

@@ -125,7 +125,12 @@ pub fn changed(message: impl Into<String>) -> Refusal {
 pub fn refusal(error: &CallError) -> Refusal {
     let severity = match error {
         CallError::NotFound | CallError::Conflict(_) => Severity::Changed,
-        CallError::Refused { code: 429, .. } | CallError::Unknown(_) => Severity::Transient,
+        // Too slow, too many, or with a token that is being replaced: none of it says anything about the resource.
+        CallError::Refused {
+            code: 401 | 408 | 429,
+            ..
+        }
+        | CallError::Unknown(_) => Severity::Transient,
         CallError::Refused { .. } => Severity::Permanent,
     };
     Refusal {

@@ -3,7 +3,9 @@
 use super::act::{Acted, Actor};
 use super::executor::Place;
 use super::observe::{self, ObserveError, Read};
-use super::report::{Outlook, Report, Seen, Told, next_change, status, tell_exceptions};
+use super::report::{
+    Board, Note, Outlook, Report, Seen, Told, next_change, status, tell_exceptions, unfollowed,
+};
 use super::settings::Settings;
 use crate::call::{CallError, bounded, optional};
 use crate::engine::keeper::{Keeper as Kept, Turned};
@@ -12,14 +14,15 @@ use api::HibernatePlan as Object;
 use api::hibernation::BadPlan;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
-use mainstay_core::hibernation::ids::{PlanName, TargetName};
+use mainstay_core::hibernation::ids::{CycleId, PlanName, ResourceId, TargetName};
 use mainstay_core::hibernation::observed::{Answer, Look, Refusal, Stored};
 use mainstay_core::hibernation::point::Point;
+use mainstay_core::hibernation::reason::Why;
 use mainstay_core::hibernation::state::State;
 use mainstay_core::hibernation::store::Store;
 use mainstay_core::hibernation::{Decision, HibernatePlan, decide, invariants};
 use mainstay_core::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -51,6 +54,10 @@ pub struct Keeper {
     settings: Arc<Settings>,
     answers: Vec<Answer>,
     events: Seen,
+    /// What was logged last: the same reasons are not logged again each minute.
+    logged: Vec<Why>,
+    /// Who counts turns that ended early.
+    board: Option<Arc<Board>>,
     outlook: Option<(HibernatePlan, Option<Time>, Outlook)>,
 }
 
@@ -88,8 +95,32 @@ impl Keeper {
             settings,
             answers: Vec::new(),
             events: Seen::default(),
+            logged: Vec::new(),
+            board: None,
             outlook: None,
         }
+    }
+
+    /// The same, with somebody who counts turns that ended early.
+    #[must_use]
+    pub fn counted_by(self, board: Arc<Board>) -> Self {
+        Self {
+            board: Some(board),
+            ..self
+        }
+    }
+
+    /// Says in the log what is new.
+    fn log(&mut self, reasons: &[Why]) {
+        for why in reasons.iter().filter(|why| !self.logged.contains(why)) {
+            tracing::info!(
+                plan = self.name,
+                namespace = self.namespace,
+                reason = why.id(),
+                "{why}"
+            );
+        }
+        self.logged = reasons.to_vec();
     }
 
     async fn turn_of(&mut self, mut object: Object, permit: &Permit) -> Result<Turned<Told>, TurnError> {
@@ -105,12 +136,7 @@ impl Keeper {
             Err(error) => return Err(self.cannot_look(&place, &mut object, error, permit).await.into()),
         };
         let now = self.settings.clock.now();
-        let notes: Vec<String> = read
-            .asked
-            .unread
-            .iter()
-            .map(|name| format!("the annotation `{name}` cannot be read and is ignored"))
-            .collect();
+        let notes = notes(&read, now);
         let plan = match observe::followed(&object, &read) {
             Ok(plan) => plan,
             Err(bad) => return Ok(self.refuse(&place, &mut object, &read, &bad, permit).await),
@@ -123,7 +149,9 @@ impl Keeper {
             violations,
         } = self.decide(&place, &object, &read, &plan, now).await;
         let (wake, reasons) = (decision.wake, decision.reasons.clone());
-        let recorded = recorded(&read.maps.store());
+        self.log(&reasons);
+        let open = read.state.as_ref().and_then(|s| s.open.as_ref());
+        let recorded = recorded(&read.maps.store(), open.map(|cycle| cycle.id));
         let report = |error: Option<&str>, object: &Object, state: Option<&State>| {
             let report = Report {
                 followed: Ok(&plan),
@@ -162,11 +190,10 @@ impl Keeper {
                 self.write_status(&place, &mut object, next).await;
             }
             let state = read.state.as_ref();
-            self.events.tell(&place, &object, state, &reasons, error).await;
-            tell_exceptions(&place, &read.exceptions, now).await;
-        }
-        if let Some(error) = acted.ended {
-            return Err(TurnError::Ended(error));
+            self.events
+                .tell(&place, &object, state, &reasons, &notes, error)
+                .await;
+            tell_exceptions(&place, &read.exceptions, &read.bad, now).await;
         }
         let again = self.again(wake, next_change(&read.exceptions, now), !acted.taken.is_empty());
         let told = Told {
@@ -179,6 +206,12 @@ impl Keeper {
             message,
             at: now,
         };
+        if let Some(error) = acted.ended {
+            if let Some(board) = &self.board {
+                board.ended(&told);
+            }
+            return Err(TurnError::Ended(error));
+        }
         Ok(Turned {
             again,
             told: Some(told),
@@ -257,14 +290,14 @@ impl Keeper {
             recorded: &BTreeMap::new(),
             looks: &BTreeMap::new(),
             error: None,
-            notes: &[],
+            notes: &notes(read, now),
             now,
         };
         let next = status(object, read.state.as_ref(), &report);
         let message = next.message.clone();
         if permit.check(self.settings.call).is_ok() {
             self.write_status(place, object, next).await;
-            tell_exceptions(place, &read.exceptions, now).await;
+            tell_exceptions(place, &read.exceptions, &read.bad, now).await;
         }
         let told = Told {
             phase: read.state.as_ref().map(|s| s.phase),
@@ -325,18 +358,26 @@ impl Keeper {
     }
 }
 
-/// How many resources of each target ran when they were recorded.
-fn recorded(store: &Store) -> BTreeMap<TargetName, u64> {
-    let count = |point: &Point| point.entries.values().filter(|e| e.live).count();
-    let points = store.points();
-    points
-        .map(|point| {
-            (
-                point.target.clone(),
-                u64::try_from(count(&point)).unwrap_or(u64::MAX),
-            )
-        })
-        .collect()
+/// What people wrote and what means nothing.
+fn notes(read: &Read, now: Time) -> Vec<Note> {
+    let unread = read.asked.unread.iter().map(|name| Note {
+        reason: "AnnotationUnreadable",
+        text: format!("the annotation `{name}` cannot be read and is ignored"),
+    });
+    let mut notes: Vec<Note> = unread.collect();
+    notes.extend(unfollowed(&read.exceptions, &read.bad, now));
+    notes
+}
+
+/// The resources of each target that ran when they were recorded in this cycle. What another night recorded says nothing
+/// about this one.
+fn recorded(store: &Store, cycle: Option<CycleId>) -> BTreeMap<TargetName, BTreeSet<ResourceId>> {
+    let live = |point: Point| {
+        let entries = point.entries.into_iter();
+        entries.filter(|(_, e)| e.live).map(|(id, _)| id).collect()
+    };
+    let points = store.points().filter(|p| cycle.is_some() && p.cycle == cycle);
+    points.map(|point| (point.target.clone(), live(point))).collect()
 }
 
 /// Points that were captured from something that ran, and those that were not.

@@ -7,7 +7,7 @@ use crate::clock::draw;
 use api::HibernatePlan as Object;
 use api::ScheduleException;
 use api::hibernation::wishes::Asked;
-use api::hibernation::{BadPlan, FINALIZER, follow, last_will};
+use api::hibernation::{BadPlan, FINALIZER, bad_exceptions, follow, last_will};
 use futures::future::join_all;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -45,6 +45,8 @@ pub enum ObserveError {
 pub(super) struct Read {
     /// Its exceptions.
     pub(super) exceptions: Vec<ScheduleException>,
+    /// What cannot be followed of them, with their names.
+    pub(super) bad: Vec<(String, BadPlan)>,
     /// What its annotations ask for.
     pub(super) asked: Asked,
     /// What it means, or why it means nothing.
@@ -79,6 +81,7 @@ pub(super) async fn read(place: &Place, object: &Object) -> Result<Read, Observe
         asked.wanted.clone(),
     );
     Ok(Read {
+        bad: bad_exceptions(&object.spec, &exceptions),
         exceptions,
         asked,
         followed,

@@ -40,6 +40,15 @@ async fn s25_nothing_is_stopped_while_the_api_refuses_the_point() -> Result<()> 
     ensure!((healthy, reason.as_str()) == (false, "TurnFailed"));
     let message = bed.hplan().await?.status.unwrap_or_default().message;
     ensure!(message.contains("failed to save restore data"), "{message}");
+    let targets = bed.hplan().await?.status.unwrap_or_default().targets;
+    for target in &targets {
+        let why = target.message.clone().unwrap_or_default();
+        ensure!(
+            target.state == "Failed" && why.contains("failed to save restore data"),
+            "{target:?}"
+        );
+    }
+    ensure!(targets.len() == 2);
     bed.kubernetes.faults().lift(fault);
     bed.later(MINUTE).await;
     ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
@@ -130,7 +139,7 @@ async fn s43_a_point_that_is_gone_is_named_and_can_be_given_up() -> Result<()> {
         message.contains("cannot wake up: no restore point found"),
         "{message}"
     );
-    bed.annotate("mainstay.dev/discard", Some("web=1")).await?;
+    bed.annotate("mainstay.dev/discard", Some("web=1.1")).await?;
     bed.later(MINUTE).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0, "it stays as it is");
@@ -158,6 +167,13 @@ async fn s32_s33_s79_what_is_started_at_night_is_reported_or_stopped_again_but_n
     bed.later(MINUTE * 5).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 1, "no endless fight");
     ensure!(bed.events().await?.iter().any(|e| e == "Contended"));
+    let drifted = bed.condition("Drifted").await?;
+    ensure!(drifted.0, "{drifted:?}");
+    let told = bed.hplan().await?.status.unwrap_or_default().reasons;
+    ensure!(
+        told.iter().any(|r| r.contains("started by somebody each time")),
+        "{told:?}"
+    );
     bed.at(4).await;
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
     ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);

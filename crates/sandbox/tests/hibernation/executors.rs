@@ -38,7 +38,7 @@ async fn define(bed: &Bed, group: &str, version: &str, kind: &str, plural: &str)
 }
 
 #[tokio::test(start_paused = true)]
-async fn s78_a_scaled_object_is_paused_at_zero_and_its_own_pause_comes_back() -> Result<()> {
+async fn s78_s82_a_scaled_object_is_paused_at_zero_and_its_own_pause_comes_back() -> Result<()> {
     let bed = Bed::new().await?;
     define(&bed, "keda.sh", "v1alpha1", "ScaledObject", "scaledobjects").await?;
     for (name, held) in [("web", None), ("api", Some("2"))] {
@@ -50,7 +50,15 @@ async fn s78_a_scaled_object_is_paused_at_zero_and_its_own_pause_comes_back() ->
     // One that scales something else.
     let spec = json!({ "scaleTargetRef": { "name": "elsewhere" } });
     bed.create(SCALED_OBJECTS, "other", spec).await?;
-    bed.plan(json!([target("apps", Value::Null)])).await?;
+    // One of a StatefulSet that is called like the Deployment, and is not selected; and one that a label protects.
+    let other =
+        json!({ "scaleTargetRef": { "name": "web", "kind": "StatefulSet", "apiVersion": "apps/v1" } });
+    bed.create(SCALED_OBJECTS, "namesake", other).await?;
+    let label = json!({ "name": "precious", "labels": { "mainstay.dev/protected": "true" } });
+    let spec = json!({ "scaleTargetRef": { "name": "web" } });
+    bed.create_with(SCALED_OBJECTS, label, spec).await?;
+    let groups = json!({ "includedGroups": ["Deployment"] });
+    bed.plan(json!([target("apps", groups)])).await?;
     let held = async |name: &str| -> Result<Option<String>> {
         let object = bed.get(SCALED_OBJECTS, name).await?;
         Ok(object.annotations().get(HELD).cloned())
@@ -58,7 +66,9 @@ async fn s78_a_scaled_object_is_paused_at_zero_and_its_own_pause_comes_back() ->
     let operator = bed.operator();
     bed.at(2).await;
     ensure!(held("web").await?.as_deref() == Some("0") && held("api").await?.as_deref() == Some("0"));
-    ensure!(held("other").await?.is_none());
+    for left in ["other", "namesake", "precious"] {
+        ensure!(held(left).await?.is_none(), "{left} is paused");
+    }
     ensure!(bed.phase().await? == "Hibernated");
     bed.at(4).await;
     ensure!(held("web").await?.is_none(), "it had none");

@@ -112,6 +112,11 @@ fn bad_plans() -> Vec<Bad> {
         ),
         (
             "/targets",
+            json!([{ "name": "a", "executor": "noop", "readyWithin": "1.5h" }]),
+            "in whole numbers",
+        ),
+        (
+            "/targets",
             json!([{ "name": "a", "executor": "noop", "readyWithin": "25h" }]),
             "1s to 24h",
         ),
@@ -228,6 +233,7 @@ fn bad_exceptions() -> Vec<Bad> {
         ),
         ("/validUntil", json!("2027-12-28T00:00:00Z"), "90 days"),
         ("/leadTime", json!("1h"), "belongs to type suspend"),
+        ("/leadTime", json!("1.5h"), "in whole numbers"),
         ("/type", json!("replace"), "write type: suspend"),
         (
             "/windows",

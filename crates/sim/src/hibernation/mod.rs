@@ -6,6 +6,7 @@
 
 mod operator;
 mod people;
+mod points;
 mod spec;
 mod thing;
 mod world;
@@ -14,6 +15,7 @@ use crate::memgraph::simulate::Chance;
 use mainstay_core::hibernation::ids::ResourceId;
 use mainstay_core::hibernation::state::Phase;
 use mainstay_core::hibernation::step::Step;
+use mainstay_core::hibernation::store::BUDGET;
 use mainstay_core::schedule::{Desired, rfc3339};
 use mainstay_core::time::Time;
 use operator::{Moved, Operator, Weather};
@@ -47,6 +49,8 @@ pub struct Report {
 const TROUBLE: Duration = Duration::from_hours(72);
 /// How long it may take after that: a night that was missed, and the day after.
 const HEALING: Duration = Duration::from_hours(72);
+/// How long a wake-up may take when nothing interferes: the longest wait for another try, and every gate after it.
+const IN_TIME: Duration = Duration::from_hours(3);
 /// More moves than any plan needs: somebody turns in circles.
 const RESTLESS: u64 = 30_000;
 /// 2026-10-22 12:00 UTC: the clocks change three days later in Europe.
@@ -94,13 +98,14 @@ struct Simulation {
     operators: Vec<Operator>,
     queue: BTreeMap<(Time, u64), Event>,
     sequence: u64,
-    tampered: Option<people::Tampered>,
     tracing: bool,
     trace: String,
     faults: u32,
     most_faults: u32,
     moves: u64,
     healing: bool,
+    /// When something last happened that a wake-up may need its time for.
+    disturbed: Time,
 }
 
 impl Simulation {
@@ -113,6 +118,9 @@ impl Simulation {
             counter: 0,
             violation: None,
             cycles: 0,
+            budget: BUDGET,
+            spoilt: Vec::new(),
+            maps_were_deleted: false,
         };
         Self {
             world,
@@ -124,7 +132,7 @@ impl Simulation {
             operators: vec![Operator::default(), Operator::default()],
             queue: BTreeMap::new(),
             sequence: 0,
-            tampered: None,
+            disturbed: BEGIN,
             tracing,
             trace: String::new(),
             faults: 0,
@@ -156,6 +164,10 @@ impl Simulation {
     fn begin(&mut self) -> Result<(), SpecError> {
         let schedule = spec::schedule(&mut self.chance)?;
         let plan = spec::plan(&mut self.chance, schedule)?;
+        if self.chance.one_in(3) {
+            // Small ConfigMaps: points are split.
+            self.world.budget = usize::try_from(self.chance.between(1100..2500)).unwrap_or(BUDGET);
+        }
         for target in 0..spec::MOST_TARGETS {
             for number in 0..self.chance.below(4) {
                 let id = ResourceId::parse(&format!("t{target}-{number}"))?;
@@ -187,6 +199,7 @@ impl Simulation {
             }
             self.world.now = self.world.now.max(at);
             self.on(event)?;
+            self.is_in_time();
             if self.world.violation.is_some() || (self.healing && self.is_well()) {
                 return Ok(());
             }
@@ -199,7 +212,9 @@ impl Simulation {
             Event::Operator(index) => self.operator(index),
             Event::Interfere => return self.interfere(),
             Event::Late(step, version) => {
-                let done = self.world.apply(&step, version, self.world.now).is_ok();
+                let creates = matches!(&*step, Step::WriteShard { shard, .. } if shard.version.is_none());
+                let possible = !(creates && self.world.maps_were_deleted);
+                let done = possible && self.world.apply(&step, version, self.world.now).is_ok();
                 self.tell(|| format!("late: {step}: {}", if done { "done" } else { "not possible" }));
             }
             Event::Create => {
@@ -207,6 +222,7 @@ impl Simulation {
                     let schedule = spec::schedule(&mut self.chance)?;
                     let plan = spec::plan(&mut self.chance, schedule)?;
                     people::create(&mut self.world, plan);
+                    self.disturbed = self.world.now;
                     self.note("the plan is applied again");
                 }
             }
@@ -278,12 +294,7 @@ impl Simulation {
             return Ok(());
         }
         self.faults += 1;
-        let told = people::happen(
-            &mut self.world,
-            &mut self.weather,
-            &mut self.chance,
-            &mut self.tampered,
-        )?;
+        let told = people::happen(&mut self.world, &mut self.weather, &mut self.chance)?;
         self.note(&format!("* {told}"));
         let next = self.world.now + Duration::from_mins(self.chance.between(1..240));
         self.at(next, Event::Interfere);
@@ -333,6 +344,7 @@ impl Simulation {
 
     fn stop_faults(&mut self) {
         self.healing = true;
+        self.disturbed = self.world.now;
         self.weather = Weather {
             slow: 30,
             ..Weather::default()
@@ -340,9 +352,7 @@ impl Simulation {
         for operator in &mut self.operators {
             operator.skew = 0;
         }
-        if self.tampered.is_some() {
-            people::tamper(&mut self.world, &mut self.chance, &mut self.tampered);
-        }
+        points::repair_all(&mut self.world);
         for thing in self.world.things.values_mut() {
             thing.settles = thing.settles.min(self.world.now);
         }
@@ -350,8 +360,6 @@ impl Simulation {
             object.plan.suspend = false;
             object.wishes.suspend = false;
             object.wishes.suspend_until = None;
-            // Whoever repaired what was pointless to try again says so, as the reason asks them to.
-            object.wishes.retry = Some("repaired".to_owned());
             object.version += 1;
         }
         self.note("* the faults stop");
@@ -371,6 +379,23 @@ impl Simulation {
         let busy = self.operators.iter().any(Operator::is_busy);
         let awake = object.plan.schedule.at(self.world.now).desired == Desired::Awake;
         active && awake && !late && !busy && !object.deleting && self.as_wanted()
+    }
+
+    /// Nobody waits for half a day because of what is over: when it is time to be awake and nothing interferes, all is
+    /// awake before long.
+    fn is_in_time(&mut self) {
+        let now = self.world.now;
+        let Some(object) = self.world.object.as_ref().filter(|o| self.healing && !o.deleting) else {
+            return;
+        };
+        if now.since(self.disturbed) < IN_TIME || self.as_wanted() {
+            return;
+        }
+        let slot = object.plan.schedule.at(now);
+        let since = slot.since.unwrap_or(BEGIN);
+        if slot.desired == Desired::Awake && now.since(since) >= IN_TIME {
+            self.not_healed();
+        }
     }
 
     fn as_wanted(&self) -> bool {

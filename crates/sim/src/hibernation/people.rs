@@ -1,14 +1,17 @@
 //! What people and misfortune do.
 
 use super::operator::Weather;
+use super::points;
 use super::spec::{self, MOST_TARGETS, SpecError};
 use super::thing::Thing;
 use super::world::{Object, World};
 use crate::memgraph::simulate::Chance;
 use mainstay_core::hibernation::HibernatePlan;
-use mainstay_core::hibernation::ids::ResourceId;
-use mainstay_core::hibernation::observed::{Severity, Wishes};
-use mainstay_core::schedule::Override;
+use mainstay_core::hibernation::ids::{PlanName, ResourceId};
+use mainstay_core::hibernation::observed::{Severity, Skip, Wishes};
+use mainstay_core::hibernation::plan::TargetOverride;
+use mainstay_core::schedule::{Cover, Exception, Kind, Override, Span, rfc3339};
+use serde_json::json;
 use std::time::Duration;
 
 /// Something happens; its description.
@@ -16,9 +19,8 @@ pub(super) fn happen(
     world: &mut World,
     weather: &mut Weather,
     chance: &mut Chance,
-    tampered: &mut Option<Tampered>,
 ) -> Result<String, SpecError> {
-    match chance.below(16) {
+    match chance.below(22) {
         0..=3 => Ok(by_hand(world, chance)),
         4 => Ok(exist(world, chance)),
         5 | 6 => Ok(suspend(world, chance)),
@@ -26,19 +28,13 @@ pub(super) fn happen(
         8 => Ok(delete(world)),
         9 => Ok(awake_for(world, chance)),
         10 => Ok(retry(world, chance)),
-        11 => Ok(tamper(world, chance, tampered)),
-        12 | 13 => Ok(break_executor(world, weather, chance)),
+        11..=13 => Ok(points::spoil_or_repair(world, chance)),
+        14 | 15 => Ok(break_executor(world, weather, chance)),
+        16 => Ok(points::give_up(world, chance)),
+        17 => Ok(claim(world, chance)),
+        18 => except(world, chance),
         _ => Ok(storm(weather, chance)),
     }
-}
-
-/// What somebody spoiled, to be repaired.
-#[derive(Clone, Debug)]
-pub(super) struct Tampered {
-    shard: u16,
-    key: String,
-    was: String,
-    broken: String,
 }
 
 /// Somebody starts, stops or resizes something.
@@ -142,6 +138,7 @@ fn delete(world: &mut World) -> String {
     let gone = world.object.as_ref().is_some_and(|o| !o.finalizer);
     if gone {
         world.object = None;
+        points::repair_all(world);
     }
     change(world, |o| o.deleting = true);
     "somebody deletes the plan".to_owned()
@@ -178,60 +175,67 @@ fn awake_for(world: &mut World, chance: &mut Chance) -> String {
     )
 }
 
+/// A label that protects something, or another plan that claims it, comes or goes.
+fn claim(world: &mut World, chance: &mut Chance) -> String {
+    let other = PlanName::parse("other").ok().map(Skip::ClaimedBy);
+    let skip = match chance.below(4) {
+        0 => Some(Skip::Protected),
+        1 => other,
+        _ => None,
+    };
+    let Some((id, thing)) = any(world, chance) else {
+        return String::new();
+    };
+    thing.skip = skip;
+    thing.version += 1;
+    let told = thing.skip.as_ref().map_or("free".to_owned(), ToString::to_string);
+    format!("{id}: {told}")
+}
+
+/// An exception comes: it changes the schedule, or what a cycle is about.
+fn except(world: &mut World, chance: &mut Chance) -> Result<String, SpecError> {
+    let from = world.now + Duration::from_mins(chance.below(600));
+    let valid = Span {
+        from,
+        to: from + Duration::from_mins(chance.between(30..900)),
+    };
+    let target = spec::target_name(chance.below(MOST_TARGETS))?;
+    let lead = Duration::from_mins(chance.below(90));
+    let kind = match chance.below(4) {
+        0 => Some(Kind::Extend),
+        1 => Some(Kind::Suspend { lead }),
+        _ => None,
+    };
+    let hours = format!("{} to {}", rfc3339(valid.from), rfc3339(valid.to));
+    let Some(kind) = kind else {
+        let disabled = chance.one_in(2);
+        change(world, |o| {
+            // They are not many at a time.
+            o.plan.overrides.retain(|o| o.valid.to > from);
+            o.plan.overrides.push(TargetOverride {
+                exception: "x".to_owned(),
+                valid,
+                disabled: disabled.then(|| target.clone()).into_iter().collect(),
+                parameters: [(target.clone(), json!("other"))].into(),
+            });
+        });
+        return Ok(format!("an exception changes {target}, {hours}"));
+    };
+    let told = format!("an exception, {hours}: {kind:?}");
+    let exception = Exception::new("x", valid, kind, Cover::Throughout)?;
+    change(world, |o| {
+        let mut all = o.plan.schedule.exceptions().to_vec();
+        all.retain(|e| e.valid().to > from);
+        all.push(exception);
+        o.plan.schedule = o.plan.schedule.clone().with_exceptions(all);
+    });
+    Ok(told)
+}
+
 fn retry(world: &mut World, chance: &mut Chance) -> String {
     let token = chance.below(1 << 40).to_string();
     change(world, |o| o.wishes.retry = Some(token));
     "somebody asks for a retry".to_owned()
-}
-
-/// Somebody edits a restore point by hand, or takes the edit back.
-pub(super) fn tamper(world: &mut World, chance: &mut Chance, tampered: &mut Option<Tampered>) -> String {
-    if let Some(Tampered {
-        shard,
-        key,
-        was,
-        broken,
-    }) = tampered.take()
-    {
-        let found = world.shards.get(&shard).cloned();
-        return match found.filter(|s| s.data.get(&key) == Some(&broken)) {
-            Some(mut shard) => {
-                shard.data.insert(key, was);
-                world.put_shard(shard);
-                "the restore point is repaired".to_owned()
-            }
-            None => "the restore point needs no repair any more".to_owned(),
-        };
-    }
-    let keys: Vec<(u16, String)> = world
-        .shards
-        .values()
-        .flat_map(|s| s.data.keys().map(|k| (s.number, k.clone())))
-        .collect();
-    let index = usize::try_from(chance.below(keys.len() as u64)).unwrap_or(0);
-    let Some((number, key)) = keys.get(index).cloned() else {
-        return String::new();
-    };
-    let Some(mut shard) = world.shards.get(&number).cloned() else {
-        return String::new();
-    };
-    let Some(text) = shard.data.get(&key).cloned() else {
-        return String::new();
-    };
-    let broken = if chance.one_in(2) && text.contains("true") {
-        text.replace("true", "false") + " "
-    } else {
-        "{".to_owned()
-    };
-    shard.data.insert(key.clone(), broken.clone());
-    world.put_shard(shard);
-    *tampered = Some(Tampered {
-        shard: number,
-        key: key.clone(),
-        was: text,
-        broken,
-    });
-    format!("somebody spoils {key}")
 }
 
 fn break_executor(world: &World, weather: &mut Weather, chance: &mut Chance) -> String {

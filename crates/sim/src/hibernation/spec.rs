@@ -69,7 +69,7 @@ pub(super) fn intent(chance: &mut Chance) -> Result<Intent, SpecError> {
         .map(|name| {
             Ok(Target {
                 name: name.clone(),
-                executor: ExecutorName::parse("noop")?,
+                executor: ExecutorName::parse(if chance.one_in(6) { "other" } else { "noop" })?,
                 parameters: Value::Null,
                 ready_within: Duration::from_mins(chance.between(2..20)),
                 drift: match chance.below(3) {

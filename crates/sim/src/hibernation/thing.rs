@@ -1,7 +1,7 @@
 //! A resource of the model: something with a number of replicas, like a Deployment.
 
-use mainstay_core::hibernation::ids::{TargetName, Version};
-use mainstay_core::hibernation::observed::{Power, Resource};
+use mainstay_core::hibernation::ids::{LegId, TargetName, Version};
+use mainstay_core::hibernation::observed::{Power, Resource, Skip};
 use mainstay_core::time::Time;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -22,6 +22,10 @@ pub(super) struct Thing {
     /// What it may be when its cycle is closed: what people last wanted of it. More than one only if they changed
     /// their mind between the capture and the stop.
     pub(super) truth: BTreeSet<u64>,
+    /// A label protects it, or another plan claims it.
+    pub(super) skip: Option<Skip>,
+    /// A human gave up its restore point in this leg: it may stay as it is until it is stopped in a later one.
+    pub(super) given_up: Option<LegId>,
 }
 
 impl Thing {
@@ -35,6 +39,8 @@ impl Thing {
             settles: Time::ZERO,
             slept: false,
             truth: [replicas].into(),
+            skip: None,
+            given_up: None,
         }
     }
 
@@ -51,7 +57,7 @@ impl Thing {
             state: self.state(),
             version: Some(self.version()),
             selected: self.selected && self.exists,
-            skip: None,
+            skip: self.skip.clone(),
         }
     }
 
@@ -74,8 +80,18 @@ impl Thing {
         self.set(replicas, settles);
         if !cycle_open {
             self.truth = [replicas].into();
-        } else if !self.slept {
+        } else if !self.slept || self.given_up.is_some() {
             self.truth.insert(replicas);
         }
+    }
+
+    /// An operator stops it in this leg: from now on it has to come back, whoever gave it up before.
+    pub(super) fn stopped(&mut self, leg: LegId, settles: Time) {
+        if self.given_up.is_some_and(|wish| wish < leg) {
+            self.given_up = None;
+            self.truth.remove(&0);
+        }
+        self.slept = true;
+        self.set(0, settles);
     }
 }

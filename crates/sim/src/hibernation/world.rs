@@ -1,8 +1,9 @@
 //! Everything outside of the operator: the plan's object, its ConfigMaps, and the resources.
 
+use super::points::{self, Spoilt};
 use super::thing::Thing;
 use mainstay_core::hibernation::HibernatePlan;
-use mainstay_core::hibernation::ids::{CycleId, PlanName, ResourceId, TargetName, Version};
+use mainstay_core::hibernation::ids::{CycleId, LegId, ResourceId, TargetName, Version};
 use mainstay_core::hibernation::observed::{Look, Refusal, Severity, Stored, Wishes};
 use mainstay_core::hibernation::state::{Phase, State};
 use mainstay_core::hibernation::step::{Aim, Step};
@@ -34,6 +35,13 @@ pub(super) struct World {
     pub(super) violation: Option<String>,
     /// How often what happened.
     pub(super) cycles: u64,
+    /// How much a ConfigMap holds.
+    pub(super) budget: usize,
+    /// What people did to restore points, and may take back.
+    pub(super) spoilt: Vec<Spoilt>,
+    /// Somebody deleted a ConfigMap. A creation that is still on its way would bring an older one back: requests to
+    /// Kubernetes end after a minute, and here they may take hours.
+    pub(super) maps_were_deleted: bool,
 }
 
 /// A write or call that did nothing.
@@ -57,10 +65,9 @@ impl World {
 
     /// Things with an entry that was not used, or that cannot be read.
     fn recorded(&self) -> BTreeSet<ResourceId> {
-        let Ok(name) = PlanName::parse(super::spec::PLAN) else {
+        let Some(store) = self.store() else {
             return BTreeSet::new();
         };
-        let store = Store::new(name, self.shards.values().cloned().collect());
         let mut recorded: BTreeSet<ResourceId> = BTreeSet::new();
         for point in store.points() {
             let left = point.entries.into_iter().filter(|(_, e)| !e.consumed);
@@ -78,7 +85,7 @@ impl World {
         let shards = self.shards.values().cloned().collect();
         Stored {
             state: object.state.clone(),
-            store: Store::new(object.plan.name.clone(), shards),
+            store: Store::with_budget(object.plan.name.clone(), shards, self.budget),
         }
     }
 
@@ -141,8 +148,11 @@ impl World {
     fn stop(&mut self, aim: &Aim, settles: Time) -> Result<(), Refusal> {
         let thing = self.aimed(aim)?;
         if thing.replicas > 0 {
-            thing.slept = true;
-            thing.set(0, settles);
+            let leg = LegId {
+                cycle: aim.cycle,
+                leg: aim.leg,
+            };
+            thing.stopped(leg, settles);
         }
         Ok(())
     }
@@ -184,6 +194,7 @@ impl World {
                 ));
             }
             thing.slept = false;
+            thing.given_up = None;
             thing.truth = [thing.replicas].into();
         }
         if let Some(wrong) = wrong {
@@ -193,6 +204,8 @@ impl World {
 
     fn removed(&mut self) {
         let Some(object) = self.object.take() else { return };
+        // Now only the points know: whoever lost them puts them back, or nobody can say what should be.
+        points::repair_all(self);
         let abandoned = object.plan.deletion == mainstay_core::hibernation::plan::Deletion::Abandon;
         let asleep = self
             .things

@@ -39,12 +39,24 @@ impl Board {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A turn ended early. The engine says that it failed, and nothing of what it was about.
+    pub(in crate::hibernation) fn ended(&self, told: &Told) {
+        self.state().count_ended(told);
+    }
 }
 
 impl State {
+    /// Counts a turn that ended early: a write failed that the rest of it rested on, or its decision was refused.
+    fn count_ended(&mut self, told: &Told) {
+        self.refused += u64::from(!told.violations.is_empty());
+        if told.violations.is_empty() && told.reasons.contains(&Why::Unlocked) {
+            *self.unlocks.entry("failed").or_default() += 1;
+        }
+    }
+
     /// Counts what a turn did. One that did nothing has the reasons of the one before it.
     fn count(&mut self, told: &Told) {
-        self.refused += u64::from(!told.violations.is_empty());
         if told.taken.is_empty() {
             return;
         }
@@ -63,8 +75,7 @@ impl State {
                 }
             }
             if matches!(why, Why::Unlocked) {
-                let result = if told.error.is_some() { "failed" } else { "done" };
-                *self.unlocks.entry(result).or_default() += 1;
+                *self.unlocks.entry("done").or_default() += 1;
             }
         }
     }
@@ -256,6 +267,12 @@ mod tests {
         };
         board.told(&key, Some(told(vec![step])));
         board.told(&key, Some(told(Vec::new())));
+        board.ended(&told(Vec::new()));
+        let refused = Told {
+            violations: vec!["H1".to_owned()],
+            ..told(Vec::new())
+        };
+        board.ended(&refused);
         let mut text = Metrics::default();
         board.metrics(&mut text);
         let text = text.into_text();
@@ -265,7 +282,8 @@ mod tests {
             "hibernator_save_decisions_total{decision=\"preserved\"} 1",
             "hibernator_forced_wakeups_total 1",
             "hibernator_unlocks_total{result=\"done\"} 1",
-            "hibernator_unlocks_total{result=\"failed\"} 0",
+            "hibernator_unlocks_total{result=\"failed\"} 1",
+            "mainstay_hibernation_decisions_refused_total 1",
             "mainstay_hibernation_plans{phase=\"Hibernating\"} 1",
             "mainstay_hibernation_turns_total 2",
         ] {

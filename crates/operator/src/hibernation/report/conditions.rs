@@ -55,6 +55,11 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
         intact(state, find(is_lost), before),
         because("Drifted", true, find(is_drift), "AsAsked"),
         judged("Suspended", phase == Some(Phase::Suspended), &named, ""),
+        match report.notes.first() {
+            Some(note) => judged("Understood", false, note.reason, note.text.clone()),
+            None => judged("Understood", true, "Understood", ""),
+        },
+        because("UpToDate", false, find(is_edited), "UpToDate"),
     ];
     if !report.looks.is_empty() {
         let found = conflicts(report.looks);
@@ -115,6 +120,10 @@ fn is_lost(why: &Why) -> bool {
     )
 }
 
+fn is_edited(why: &Why) -> bool {
+    matches!(why, Why::SpecDiffers { .. })
+}
+
 fn is_drift(why: &Why) -> bool {
     matches!(
         why,
@@ -137,5 +146,112 @@ fn since(one: Judged, report: &Report<'_>, before: &[Condition]) -> Condition {
         reason,
         message,
         last_transition_time: known.map_or_else(|| rfc3339(report.now), |c| c.last_transition_time.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hibernation::report::{Note, Outlook};
+    use mainstay_core::time::Time;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    fn docs() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+    }
+
+    fn told(reasons: &[Why], notes: &[Note]) -> Vec<Condition> {
+        let bad = api::hibernation::BadPlan::Plan(mainstay_core::hibernation::plan::PlanError::NoTargets);
+        let outlook = Outlook {
+            next: None,
+            long: None,
+            collisions: None,
+        };
+        let looks = BTreeMap::from([(
+            mainstay_core::hibernation::ids::TargetName::parse("web").unwrap(),
+            Ok(BTreeMap::new()),
+        )]);
+        let report = Report {
+            followed: Err(&bad),
+            outlook: Some(&outlook),
+            reasons,
+            recorded: &BTreeMap::new(),
+            looks: &looks,
+            error: None,
+            notes,
+            now: Time(0),
+        };
+        conditions(None, &report, &[])
+    }
+
+    #[test]
+    fn every_condition_has_a_row_and_every_runbook_that_a_row_names_exists() {
+        let text = std::fs::read_to_string(docs().join("hibernation.md")).unwrap();
+        let (_, rest) = text.split_once("\n## Conditions\n").unwrap();
+        let (table, _) = rest.split_once("\n## ").unwrap();
+        let all = told(&[], &[]);
+        assert!(all.len() >= 11, "{all:?}");
+        for condition in all {
+            let name = format!("`{}`", condition.kind);
+            let row = table.lines().find(|line| line.contains(&name));
+            let row = row.unwrap_or_else(|| panic!("{name} has no row"));
+            // Asleep is never bad.
+            let page = row.split_once("](").and_then(|(_, rest)| rest.split_once(')'));
+            match page {
+                Some((page, _)) => assert!(docs().join(page).exists(), "{page}"),
+                None => assert_eq!(condition.kind, "Asleep", "{row}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_reason_that_a_bad_condition_may_carry_is_in_the_table_of_reasons() {
+        let text = std::fs::read_to_string(docs().join("hibernation.md")).unwrap();
+        let (_, table) = text.split_once("\n## Reasons\n").unwrap();
+        for reason in [
+            "ScheduleInvalid",
+            "PlanInvalid",
+            "ExceptionInvalid",
+            "AnnotationUnreadable",
+            "TurnFailed",
+            "LookFailed",
+            "CallFailed",
+            "GateTimedOut",
+            "Failed",
+            "GivenUp",
+            "PointTooLarge",
+            "NoRestorePoint",
+            "RestorePointIncomplete",
+            "RestorePointCorrupt",
+            "Contended",
+            "Drifted",
+            "Enforced",
+            "Partial",
+            "SpecDiffers",
+            "Conflict",
+        ] {
+            assert!(table.contains(&format!("`{reason}`")), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_understood_and_what_waits_for_the_next_cycle_are_conditions() {
+        let of = |all: &[Condition], kind: &str| {
+            let one = all.iter().find(|c| c.kind == kind).unwrap();
+            (one.status.clone(), one.reason.clone())
+        };
+        let well = told(&[], &[]);
+        assert_eq!(of(&well, "Understood").0, "True");
+        assert_eq!(of(&well, "UpToDate").0, "True");
+        let note = Note {
+            reason: "AnnotationUnreadable",
+            text: "x".to_owned(),
+        };
+        let cycle = mainstay_core::hibernation::ids::CycleId(1);
+        let bad = told(&[Why::SpecDiffers { cycle }], &[note]);
+        let is = |reason: &str| ("False".to_owned(), reason.to_owned());
+        assert_eq!(of(&bad, "Understood"), is("AnnotationUnreadable"));
+        assert_eq!(of(&bad, "UpToDate"), is("SpecDiffers"));
     }
 }

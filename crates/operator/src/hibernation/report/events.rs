@@ -1,5 +1,6 @@
 //! Events: what was done and why, once each. What a quiet plan thinks is not news.
 
+use super::Note;
 use crate::call::bounded;
 use crate::clock::draw;
 use crate::hibernation::executor::Place;
@@ -32,8 +33,8 @@ fn worth(why: &Why, open: Option<&Cycle>) -> Option<bool> {
         | Why::WaitUntilUsable { .. }
         | Why::StillSuspended
         | Why::NothingToDo
-        | Why::Failed { .. }
-        | Why::SpecDiffers { .. } => None,
+        | Why::LeftAsItIs { .. }
+        | Why::Failed { .. } => None,
         Why::Drifted { target, .. } => {
             let policy = open.and_then(|c| c.intent.target(target)).map(|t| t.drift);
             (policy == Some(Drift::Report)).then_some(true)
@@ -75,6 +76,7 @@ impl Seen {
         object: &Object,
         state: Option<&State>,
         reasons: &[Why],
+        notes: &[Note],
         error: Option<&str>,
     ) {
         let open = state.and_then(|s| s.open.as_ref());
@@ -83,6 +85,7 @@ impl Seen {
             .iter()
             .filter_map(|why| Some((worth(why, open)?, why.id(), why.to_string())))
             .collect();
+        said.extend(notes.iter().map(|note| (true, note.reason, note.text.clone())));
         said.extend(error.map(|error| (true, "TurnFailed", error.to_owned())));
         let api: Api<Event> = Api::namespaced(place.client.clone(), &place.namespace);
         for (warning, reason, message) in said {

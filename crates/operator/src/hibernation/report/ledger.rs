@@ -4,7 +4,6 @@
 use super::status::Report;
 use crate::clock::rfc3339;
 use api::hibernation::{CycleStatus, HibernatePlanStatus, SleptStatus};
-use mainstay_core::hibernation::Phase;
 use mainstay_core::hibernation::ids::TargetName;
 use mainstay_core::hibernation::observed::{Look, Power};
 use mainstay_core::hibernation::state::{Cycle, State};
@@ -18,11 +17,14 @@ fn seconds_since(text: &str, now: Time) -> u64 {
 }
 
 impl Report<'_> {
-    fn running(&self, target: &TargetName) -> u64 {
-        let look: Option<&Look> = self.looks.get(target).and_then(|look| look.as_ref().ok());
-        let up = look.into_iter().flat_map(|look| look.values());
-        let up = up.filter(|r| r.power == Power::Up && r.skip.is_none() && r.selected);
-        u64::try_from(up.count()).unwrap_or(u64::MAX)
+    /// How many of what this cycle recorded run now; `None`: nobody has looked.
+    fn running(&self, target: &TargetName) -> Option<u64> {
+        let look: &Look = self.looks.get(target).and_then(|look| look.as_ref().ok())?;
+        let recorded = self.recorded.get(target)?;
+        let up = look
+            .iter()
+            .filter(|(id, r)| r.power == Power::Up && recorded.contains(*id));
+        Some(u64::try_from(up.count()).unwrap_or(u64::MAX))
     }
 }
 
@@ -65,20 +67,19 @@ fn slept(name: &TargetName, resources: u64, leaked_seconds: u64) -> SleptStatus 
 }
 
 /// What the open cycle put to sleep.
-pub(super) fn asleep(
-    before: &HibernatePlanStatus,
-    state: &State,
-    cycle: &Cycle,
-    report: &Report<'_>,
-) -> Vec<SleptStatus> {
-    let quiet = state.phase == Phase::Hibernated && !report.looks.is_empty();
+pub(super) fn asleep(before: &HibernatePlanStatus, cycle: &Cycle, report: &Report<'_>) -> Vec<SleptStatus> {
     let one = |name: &TargetName| {
         let known = before.asleep.iter().find(|s| s.name == name.as_str());
-        let resources = report.recorded.get(name).copied();
-        let resources = resources
+        let recorded = report.recorded.get(name);
+        let recorded = recorded.map(|ids| u64::try_from(ids.len()).unwrap_or(u64::MAX));
+        let resources = recorded
             .or_else(|| known.map(|k| k.resources))
             .unwrap_or_default();
-        let running = if quiet { report.running(name) } else { 0 };
+        // In every phase: a night in which nothing could be stopped saved nothing, and neither did a day in between.
+        let running = report.running(name);
+        let running = running
+            .or_else(|| known.and_then(|k| k.running))
+            .unwrap_or_default();
         next(known, name, resources, running, report.now)
     };
     cycle.targets.keys().map(one).collect()

@@ -9,13 +9,22 @@ mod status;
 
 pub use board::Board;
 pub(super) use events::Seen;
-pub(super) use exceptions::{next_change, tell_exceptions};
+pub(super) use exceptions::{next_change, tell_exceptions, unfollowed};
 pub use status::{Outlook, Report, status};
 
 pub use super::act::Taken;
 use mainstay_core::hibernation::Phase;
 use mainstay_core::hibernation::reason::Why;
 use mainstay_core::time::Time;
+
+/// Something that people wrote and that means nothing. It changes nothing, and whoever wrote it should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The reason of a condition and of an Event.
+    pub reason: &'static str,
+    /// In words.
+    pub text: String,
+}
 
 /// What a turn has to tell.
 #[derive(Clone, Debug, Default)]

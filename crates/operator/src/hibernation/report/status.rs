@@ -1,20 +1,24 @@
 //! The status of a plan: one sentence of what happened and what comes next, and everything behind it.
 
+use super::Note;
 use super::conditions::conditions;
 use super::ledger;
 use crate::clock::rfc3339;
 use api::HibernatePlan as Object;
 use api::hibernation::{BadPlan, HibernatePlanStatus, NextStatus, TargetStatus};
 use mainstay_core::hibernation::HibernatePlan;
-use mainstay_core::hibernation::ids::TargetName;
+use mainstay_core::hibernation::ids::{ResourceId, TargetName};
 use mainstay_core::hibernation::observed::{Look, Refusal, Skip};
 use mainstay_core::hibernation::reason::Why;
 use mainstay_core::hibernation::state::{Cycle, Progress, Stand, State};
 use mainstay_core::schedule::preview::long_sleeps;
 use mainstay_core::schedule::{Desired, Slot};
 use mainstay_core::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// What an error says when a restore point could not be written.
+const NOT_SAVED: &str = "failed to save restore data";
 
 /// How far a plan is looked ahead.
 const AHEAD: Duration = Duration::from_hours(14 * 24);
@@ -66,14 +70,14 @@ pub struct Report<'a> {
     pub outlook: Option<&'a Outlook>,
     /// Why the turn did what it did.
     pub reasons: &'a [Why],
-    /// How many resources of each target ran when they were recorded.
-    pub recorded: &'a BTreeMap<TargetName, u64>,
+    /// The resources of each target that ran when they were recorded in the open cycle.
+    pub recorded: &'a BTreeMap<TargetName, BTreeSet<ResourceId>>,
     /// What was looked at.
     pub looks: &'a BTreeMap<TargetName, Result<Look, Refusal>>,
     /// What went wrong besides.
     pub error: Option<&'a str>,
     /// Things to say that change nothing.
-    pub notes: &'a [String],
+    pub notes: &'a [Note],
     /// Now.
     pub now: Time,
 }
@@ -83,7 +87,7 @@ pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> Hi
     let before = object.status.clone().unwrap_or_default();
     let open = state.and_then(|s| s.open.as_ref());
     let mut reasons: Vec<String> = report.reasons.iter().map(ToString::to_string).collect();
-    reasons.extend(report.notes.iter().cloned());
+    reasons.extend(report.notes.iter().map(|note| note.text.clone()));
     HibernatePlanStatus {
         observed_generation: object.metadata.generation,
         phase: state.map(|s| s.phase.to_string()),
@@ -92,11 +96,10 @@ pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> Hi
         next: report.outlook.and_then(|o| o.next.clone()),
         cycle: state.map(|s| s.cycle.0),
         operation: open.map(|c| format!("{:?}", c.operation)),
-        targets: open.map(targets).unwrap_or_default(),
-        asleep: match (state, open) {
-            (Some(state), Some(cycle)) => ledger::asleep(&before, state, cycle, report),
-            _ => Vec::new(),
-        },
+        targets: open.map(|cycle| targets(cycle, report)).unwrap_or_default(),
+        asleep: open
+            .map(|cycle| ledger::asleep(&before, cycle, report))
+            .unwrap_or_default(),
         reasons,
         conditions: conditions(state, report, &before.conditions),
         history: state
@@ -149,9 +152,21 @@ pub(super) fn is_trouble(why: &Why) -> bool {
     )
 }
 
-fn targets(cycle: &Cycle) -> Vec<TargetStatus> {
+/// The targets of which this turn captured something that the API did not take. Nothing of them is stopped.
+fn unsaved<'a>(report: &Report<'a>) -> BTreeSet<&'a TargetName> {
+    let refused = report.error.is_some_and(|e| e.starts_with(NOT_SAVED));
+    let captured = report.reasons.iter().filter_map(|why| match why {
+        Why::Captured { target, .. } | Why::NothingSelected { target } => Some(target),
+        _ => None,
+    });
+    captured.filter(|_| refused).collect()
+}
+
+fn targets(cycle: &Cycle, report: &Report<'_>) -> Vec<TargetStatus> {
+    let unsaved = unsaved(report);
     let one = |(name, progress): (&TargetName, &Progress)| {
         let (state, retry_at) = match progress.stand {
+            _ if unsaved.contains(name) => ("Failed", None),
             Stand::Pending => ("Pending", None),
             Stand::Running { .. } => ("Running", None),
             Stand::Done => ("Done", None),
@@ -164,7 +179,10 @@ fn targets(cycle: &Cycle) -> Vec<TargetStatus> {
             executor: executor.unwrap_or_default(),
             state: state.to_owned(),
             attempts: progress.attempts,
-            message: progress.message.clone(),
+            message: match report.error {
+                Some(error) if unsaved.contains(name) => Some(error.to_owned()),
+                _ => progress.message.clone(),
+            },
             retry_at: retry_at.map(rfc3339),
         }
     };

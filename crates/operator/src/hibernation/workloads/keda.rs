@@ -3,7 +3,7 @@
 use super::Named;
 use super::kinds::Workload;
 use crate::hibernation::executor::Place;
-use crate::hibernation::objects::{self, aimed, asleep, patch, version, woken};
+use crate::hibernation::objects::{self, aimed, asleep, left_alone, patch, version, woken};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use mainstay_core::hibernation::observed::{Look, Power, Refusal, Resource};
@@ -34,7 +34,7 @@ pub(super) fn seen(object: &DynamicObject) -> Resource {
         state: json!({ "pausedReplicas": held }),
         version: Some(version(object, &more(object))),
         selected: true,
-        skip: None,
+        skip: left_alone(object),
     }
 }
 
@@ -48,25 +48,32 @@ pub(super) async fn observe(
         return Ok(());
     }
     for object in objects::list(place, &Workload::Keda.resource()).await? {
-        let target = |field: &str| {
-            let path = format!("/spec/scaleTargetRef/{field}");
-            object
-                .data
-                .pointer(&path)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
-        let kind = target("kind").unwrap_or_else(|| "Deployment".to_owned());
-        let scales = |(workload, name): &(Workload, String)| {
-            let resource = workload.resource();
-            let same = resource.kind == kind || target("apiVersion").as_ref() == Some(&resource.api_version);
-            same && target("name").as_ref() == Some(name)
-        };
+        let scales = |(workload, name): &(Workload, String)| scales(&object, workload, name);
         if names.iter().any(scales) {
             look.insert(Named::id(&Workload::Keda, &object.name_any())?, seen(&object));
         }
     }
     Ok(())
+}
+
+/// Is this what it scales? KEDA takes a Deployment if it says no kind. A version that it gives must fit, too: a kind of
+/// the same name may be somebody else's.
+fn scales(object: &DynamicObject, workload: &Workload, name: &str) -> bool {
+    let target = |field: &str| {
+        let path = format!("/spec/scaleTargetRef/{field}");
+        object.data.pointer(&path).and_then(Value::as_str)
+    };
+    let resource = workload.resource();
+    let version = target("apiVersion");
+    let same_version = version.is_none_or(|v| v == resource.api_version);
+    let same_kind = match workload {
+        // Of what is only known by its path nobody knows the kind: the version has to do.
+        Workload::Scale { .. } => version.is_some(),
+        Workload::Replicas(..) | Workload::CronJob | Workload::Keda => {
+            target("kind").unwrap_or("Deployment") == resource.kind
+        }
+    };
+    same_kind && same_version && target("name") == Some(name)
 }
 
 pub(super) async fn stop(place: &Place, aim: &Aim, name: &str) -> Result<(), Refusal> {
@@ -89,4 +96,69 @@ fn with(mut marks: Value, held: Value) -> Value {
         marks.insert(PAUSED.to_owned(), held);
     }
     marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scaler(target: Value, labels: Value) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+            "metadata": { "name": "scaler", "labels": labels },
+            "spec": { "scaleTargetRef": target },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_scaler_belongs_to_what_has_its_name_and_its_kind_and_its_version() {
+        let path = |path: &str| Workload::by_path(path).unwrap();
+        let (deployments, sets) = (path("apps/v1/deployments"), path("apps/v1/statefulsets"));
+        let rollouts = path("argoproj.io/v1alpha1/rollouts");
+        for (target, workload, expected) in [
+            (json!({"name": "web"}), &deployments, true),
+            (json!({"name": "api"}), &deployments, false),
+            (json!({"name": "web", "kind": "Deployment"}), &deployments, true),
+            (json!({"name": "web", "kind": "StatefulSet"}), &deployments, false),
+            // The version is the same for both: the kind decides.
+            (
+                json!({"name": "web", "kind": "StatefulSet", "apiVersion": "apps/v1"}),
+                &deployments,
+                false,
+            ),
+            (
+                json!({"name": "web", "kind": "StatefulSet", "apiVersion": "apps/v1"}),
+                &sets,
+                true,
+            ),
+            (
+                json!({"name": "web", "kind": "Deployment", "apiVersion": "other.io/v1"}),
+                &deployments,
+                false,
+            ),
+            (
+                json!({"name": "web", "kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1"}),
+                &rollouts,
+                true,
+            ),
+            (json!({"name": "web", "kind": "Rollout"}), &rollouts, false),
+        ] {
+            let object = scaler(target.clone(), json!({}));
+            assert_eq!(
+                scales(&object, workload, "web"),
+                expected,
+                "{target} {workload:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_protected_scaler_is_left_alone() {
+        let free = scaler(json!({"name": "web"}), json!({}));
+        assert_eq!(seen(&free).skip, None);
+        let label = crate::hibernation::objects::PROTECTED;
+        let held = scaler(json!({"name": "web"}), json!({ label: "true" }));
+        assert!(seen(&held).skip.is_some());
+    }
 }

@@ -85,7 +85,9 @@ async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
                 if !parameters.selects(kind, &object) {
                     continue;
                 }
-                let mut resource = replicas::seen(place, kind, &object).await?;
+                let Some(mut resource) = replicas::seen(place, kind, &object).await? else {
+                    continue;
+                };
                 resource.skip = left_alone(&object).or_else(|| claimed(place, kind, &object));
                 if resource.skip.is_none() {
                     names.push((kind.clone(), object.name_any()));
@@ -107,24 +109,26 @@ async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
 /// What became of a resource that is recorded and not selected any more.
 async fn recorded(place: &Place, id: &ResourceId, state: &Value) -> Result<Resource, Refusal> {
     let (kind, name) = Named::parse(id)?;
-    let Some(object) = objects::get(place, &kind.resource(), &name).await? else {
-        return Ok(Resource {
-            power: Power::Gone,
-            settled: true,
-            state: state.clone(),
-            version: None,
-            selected: false,
-            skip: None,
-        });
-    };
-    let seen = match kind {
-        Workload::Keda => keda::seen(&object),
-        kind => replicas::seen(place, &kind, &object).await?,
-    };
-    Ok(Resource {
+    let gone = Resource {
+        power: Power::Gone,
+        settled: true,
+        state: state.clone(),
+        version: None,
         selected: false,
+        skip: None,
+    };
+    let Some(object) = objects::get(place, &kind.resource(), &name).await? else {
+        return Ok(gone);
+    };
+    let seen = match &kind {
+        Workload::Keda => Some(keda::seen(&object)),
+        _ => replicas::seen(place, &kind, &object).await?,
+    };
+    Ok(seen.map_or(gone, |seen| Resource {
+        selected: false,
+        skip: left_alone(&object).or_else(|| claimed(place, &kind, &object)),
         ..seen
-    })
+    }))
 }
 
 /// Another plan with the better right selects it, too.

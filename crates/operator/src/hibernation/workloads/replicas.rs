@@ -2,9 +2,9 @@
 
 use super::kinds::Workload;
 use super::{no_number, replicas_state};
-use crate::call::bounded;
-use crate::hibernation::executor::{Place, refusal};
-use crate::hibernation::objects::{aimed, api, asleep, no_scale, patch, version, woken};
+use crate::call::{CallError, bounded};
+use crate::hibernation::executor::{Place, changed, refusal};
+use crate::hibernation::objects::{aimed, api, asleep, get, no_scale, patch, version, woken};
 use k8s_openapi::api::autoscaling::v1::Scale;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -16,12 +16,12 @@ fn number(object: &DynamicObject, path: &str) -> Option<i64> {
     object.data.pointer(path).and_then(Value::as_i64)
 }
 
-/// What it is asked to be, and whether it is.
+/// What it is asked to be, and whether it is; `None` if it was deleted meanwhile.
 pub(super) async fn seen(
     place: &Place,
     kind: &Workload,
     object: &DynamicObject,
-) -> Result<Resource, Refusal> {
+) -> Result<Option<Resource>, Refusal> {
     let (wanted, settled, state, more) = match kind {
         Workload::CronJob => {
             let suspended = object.data.pointer("/spec/suspend") == Some(&Value::Bool(true));
@@ -30,7 +30,9 @@ pub(super) async fn seen(
             (i64::from(!suspended), true, state, String::new())
         }
         Workload::Scale { .. } => {
-            let (wanted, have) = scale(place, kind, &object.name_any()).await?;
+            let Some((wanted, have)) = scale(place, kind, &object.name_any()).await? else {
+                return Ok(None);
+            };
             // Where its number is kept is unknown, so it is part of the version.
             (wanted, wanted == have, replicas_state(wanted), wanted.to_string())
         }
@@ -44,14 +46,14 @@ pub(super) async fn seen(
             )
         }
     };
-    Ok(Resource {
+    Ok(Some(Resource {
         power: if wanted > 0 { Power::Up } else { Power::Down },
         settled,
         state,
         version: Some(version(object, &more)),
         selected: true,
         skip: None,
-    })
+    }))
 }
 
 /// Its controller has seen what is asked of it. Down: nothing runs. Up: all are ready.
@@ -63,20 +65,35 @@ fn is_settled(object: &DynamicObject, wanted: i64) -> bool {
     observed >= generation && if wanted == 0 { have == 0 } else { ready >= wanted }
 }
 
-/// What is wanted, and what there is.
-async fn scale(place: &Place, kind: &Workload, name: &str) -> Result<(i64, i64), Refusal> {
-    let api = api(place, &kind.resource());
-    let found = bounded(place.settings.call, api.get_scale(name)).await;
-    let Scale { spec, status, .. } = found.map_err(|error| no_scale(&error, &kind.path()))?;
+/// What is wanted, and what there is. No answer means that there is no scale, unless the object went since it was listed:
+/// then there is nothing to say of it.
+async fn scale(place: &Place, kind: &Workload, name: &str) -> Result<Option<(i64, i64)>, Refusal> {
+    let resource = kind.resource();
+    let api = api(place, &resource);
+    let found = match bounded(place.settings.call, api.get_scale(name)).await {
+        Ok(found) => found,
+        Err(error @ CallError::NotFound) => {
+            return match get(place, &resource, name).await? {
+                None => Ok(None),
+                Some(_) => Err(no_scale(&error, &kind.path())),
+            };
+        }
+        Err(error) => return Err(no_scale(&error, &kind.path())),
+    };
+    let Scale { spec, status, .. } = found;
     let wanted = spec.and_then(|s| s.replicas).unwrap_or_default();
     let have = status.map(|s| s.replicas).unwrap_or_default();
-    Ok((i64::from(wanted), i64::from(have)))
+    Ok(Some((i64::from(wanted), i64::from(have))))
 }
 
 /// The part of the version that is not in the object.
 async fn more(place: &Place, kind: &Workload, name: &str) -> Result<String, Refusal> {
     match kind {
-        Workload::Scale { .. } => Ok(scale(place, kind, name).await?.0.to_string()),
+        Workload::Scale { .. } => {
+            let found = scale(place, kind, name).await?;
+            let (wanted, _) = found.ok_or_else(|| changed(format!("{name} is gone")))?;
+            Ok(wanted.to_string())
+        }
         Workload::Replicas(..) | Workload::CronJob | Workload::Keda => Ok(String::new()),
     }
 }
@@ -85,6 +102,7 @@ pub(super) async fn stop(place: &Place, aim: &Aim, kind: &Workload, name: &str) 
     let more = more(place, kind, name).await?;
     let object = aimed(place, aim, &kind.resource(), name, |_| more.clone()).await?;
     let seen = seen(place, kind, &object).await?;
+    let seen = seen.ok_or_else(|| changed(format!("{name} is gone")))?;
     if seen.power == Power::Down {
         return Ok(());
     }

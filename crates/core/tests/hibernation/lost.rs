@@ -1,0 +1,257 @@
+//! Restore data that is lost or given up: nothing is captured in its place, nobody is silent about it, and a wish to give
+//! up counts for one leg only.
+
+use super::bed::{Bed, HOUR, id, intent, name, plan, target};
+use mainstay_core::hibernation::invariants::{Invariant, check};
+use mainstay_core::hibernation::observed::{Severity, Stored};
+use mainstay_core::hibernation::plan::{Drift, Mode, Strategy};
+use mainstay_core::hibernation::state::{Phase, Stand};
+use mainstay_core::hibernation::step::{Decision, Purpose, Step};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// `web` with two resources, enforced, asleep.
+fn enforced() -> Bed {
+    let mut web = target("web");
+    web.drift = Drift::Enforce;
+    let plan = plan(intent(vec![web], Strategy::Sequential));
+    let mut bed = Bed::new(plan, &[("web", "a", 3), ("web", "b", 2)]);
+    bed.settle();
+    bed.night();
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Hibernated, 0));
+    bed
+}
+
+#[test]
+fn s43_a_point_lost_at_night_is_named_and_nothing_is_captured_in_its_place() {
+    for whole_map in [true, false] {
+        let mut bed = enforced();
+        let lost = bed.shards[&1].clone();
+        if whole_map {
+            bed.shards.clear();
+        } else {
+            bed.shards.get_mut(&1).unwrap().data.clear();
+        }
+        bed.reasons.clear();
+        // Somebody starts one of them by hand, at another size: it is enforced no longer, because nobody could say later
+        // what the other one was.
+        bed.set("a", 7);
+        bed.later(MINUTE);
+        assert!(bed.said("NoRestorePoint") && !bed.said("Enforced"));
+        assert_eq!(bed.replicas("a"), 7);
+        assert!(!bed.store().has_restore_data(), "nothing looks like its point");
+        bed.morning();
+        assert_eq!(bed.phase(), Phase::Error, "a human must know");
+        // Put back, everything is as it was.
+        bed.shards.insert(1, lost);
+        bed.later(HOUR);
+        assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 2));
+        assert_eq!(bed.phase(), Phase::Active);
+    }
+}
+
+#[test]
+fn h2_a_point_in_the_place_of_one_that_was_lost() {
+    let mut bed = enforced();
+    let point = bed.point("web");
+    bed.shards.get_mut(&1).unwrap().data.clear();
+    let mut other = point.clone();
+    other.entries.remove(&id("b"));
+    let shard = bed
+        .store()
+        .put(other)
+        .unwrap()
+        .changed_from(&bed.store())
+        .remove(0);
+    let wrong = Decision {
+        steps: vec![Step::WriteShard {
+            shard: Box::new(shard),
+            purpose: Purpose::Save,
+        }],
+        ..bed.decision()
+    };
+    let judged = |bed: &Bed| {
+        let stored = Stored {
+            state: bed.state.clone(),
+            store: bed.store(),
+        };
+        let found = check(&bed.plan, &stored, &bed.observed(), &wrong, bed.now);
+        found.into_iter().map(|v| v.invariant).collect::<Vec<_>>()
+    };
+    assert_eq!(judged(&bed), [Invariant::NeverDowngraded]);
+    bed.give_up("web");
+    assert_eq!(judged(&bed), [], "a human said so");
+    // A part of it is missing, and something else is captured.
+    bed.wishes.discard.clear();
+    let mut rest = point;
+    rest.entries.remove(&id("b"));
+    rest.missing = [2].into();
+    let store = bed.store().put(rest).unwrap();
+    bed.shards = store.shards().map(|s| (s.number, s.clone())).collect();
+    bed.shards.get_mut(&1).unwrap().version = wrong_version(&wrong);
+    let mut more = bed.point("web");
+    let entry = more.entries[&id("a")].clone();
+    more.entries.insert(id("c"), entry);
+    let shard = bed
+        .store()
+        .put(more)
+        .unwrap()
+        .changed_from(&bed.store())
+        .remove(0);
+    let wrong = Decision {
+        steps: vec![Step::WriteShard {
+            shard: Box::new(shard),
+            purpose: Purpose::Save,
+        }],
+        ..wrong.clone()
+    };
+    let stored = Stored {
+        state: bed.state.clone(),
+        store: bed.store(),
+    };
+    let found = check(&bed.plan, &stored, &bed.observed(), &wrong, bed.now);
+    assert_eq!(found[0].invariant, Invariant::NeverDowngraded);
+}
+
+fn wrong_version(decision: &Decision) -> Option<mainstay_core::hibernation::ids::Version> {
+    match &decision.steps[0] {
+        Step::WriteShard { shard, .. } => shard.version.clone(),
+        _ => None,
+    }
+}
+
+/// `one` never wakes, so that the cycle has a second night; `two` does.
+fn two_nights() -> Bed {
+    let mut both = intent(
+        vec![target("one"), target("two")],
+        Strategy::Parallel { max: None },
+    );
+    both.behaviour.mode = Mode::BestEffort;
+    let mut bed = Bed::new(plan(both), &[("one", "a", 1), ("two", "b", 3)]);
+    bed.settle();
+    bed.night();
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed
+}
+
+#[test]
+fn s40_a_wish_to_give_up_does_not_count_for_a_later_night_of_the_same_cycle() {
+    let mut bed = two_nights();
+    bed.shards.get_mut(&1).unwrap().data.remove("noop_two.json");
+    bed.morning();
+    assert!(bed.said("NoRestorePoint"));
+    bed.give_up("two");
+    bed.later(HOUR);
+    assert_eq!(bed.phase(), Phase::Error, "`one` keeps the cycle open");
+    let cycle = bed.state.as_ref().unwrap().open.as_ref().unwrap();
+    assert_eq!(cycle.targets[&name("two")].stand, Stand::Done);
+    // They start it by hand; it sleeps in the evening, and the wish is still there.
+    bed.set("b", 5);
+    bed.broken.clear();
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.night();
+    assert_eq!(bed.replicas("b"), 0);
+    let again = bed.state.as_ref().unwrap().open.as_ref().unwrap();
+    assert_eq!((again.id.0, again.leg), (1, 2), "the same cycle");
+    bed.broken.clear();
+    bed.morning();
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 5));
+    assert_eq!(bed.replicas("a"), 1);
+}
+
+#[test]
+fn s40_a_point_can_be_given_up_at_night_and_a_fresh_cycle_may_begin() {
+    for drift in [Drift::Ignore, Drift::Enforce] {
+        let mut bed = Bed::simple();
+        bed.plan.intent.targets[0].drift = drift;
+        bed.settle();
+        bed.night();
+        bed.give_up("web");
+        bed.later(MINUTE);
+        assert!(bed.said("Discarded"));
+        assert!(!bed.point("web").is_open());
+        // Whoever gave it up starts it: it is theirs until the schedule turns, and the wish finds nothing new.
+        bed.set("a", 5);
+        bed.later(MINUTE);
+        assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Hibernated, 5));
+        // A fresh cycle is forced: nothing is left that forbids it.
+        let state = bed.state.as_ref().unwrap();
+        bed.state = Some(state.closed(bed.now));
+        bed.settle();
+        assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Hibernated, 0));
+        assert_eq!(bed.state.as_ref().unwrap().cycle.0, 2);
+        bed.morning();
+        assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Active, 5));
+    }
+}
+
+#[test]
+fn h6_what_was_given_up_is_not_touched() {
+    let mut bed = enforced();
+    bed.set("a", 7);
+    bed.now = bed.now + MINUTE;
+    let stops = bed.decision();
+    assert!(stops.steps.iter().any(|s| matches!(s, Step::Stop(_))));
+    bed.give_up("web");
+    let stored = Stored {
+        state: bed.state.clone(),
+        store: bed.store(),
+    };
+    let found = check(&bed.plan, &stored, &bed.observed(), &stops, bed.now);
+    assert!(
+        found.iter().any(|v| v.invariant == Invariant::NoSilentEdit),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_failure_is_said_all_night_and_not_only_when_it_happens() {
+    let mut both = intent(
+        vec![target("one"), target("two")],
+        Strategy::Parallel { max: None },
+    );
+    both.behaviour.mode = Mode::BestEffort;
+    let mut bed = Bed::new(plan(both), &[("one", "a", 1), ("two", "b", 3)]);
+    bed.settle();
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.night();
+    assert_eq!(
+        (bed.phase(), bed.replicas("a"), bed.replicas("b")),
+        (Phase::Hibernated, 1, 0)
+    );
+    bed.reasons.clear();
+    bed.later(HOUR);
+    assert!(
+        bed.said("AlreadyHibernated") && bed.said("Failed"),
+        "{:?}",
+        bed.reasons
+    );
+    // Its point is spoiled at 23:00: nobody has to wait for the morning to hear of it.
+    bed.shards
+        .get_mut(&1)
+        .unwrap()
+        .data
+        .insert("noop_two.json".to_owned(), "{".to_owned());
+    bed.later(MINUTE);
+    assert!(bed.said("RestorePointCorrupt"));
+}
+
+#[test]
+fn s79_a_stop_that_is_refused_is_not_somebody_who_starts_it() {
+    let mut bed = enforced();
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.set("a", 7);
+    for _ in 0..5 {
+        bed.now = bed.now + MINUTE;
+        bed.turn();
+    }
+    assert!(
+        bed.said("CallFailed") && !bed.said("Contended"),
+        "{:?}",
+        bed.reasons
+    );
+    bed.broken.clear();
+    bed.later(MINUTE);
+    assert_eq!(bed.replicas("a"), 0, "it was never given up");
+}

@@ -1,0 +1,206 @@
+//! What people do to restore points: spoil them, lose them, put them back, and give them up.
+
+use super::thing::Thing;
+use super::world::World;
+use crate::memgraph::simulate::Chance;
+use mainstay_core::hibernation::ids::{ExecutorName, LegId, TargetName};
+use mainstay_core::hibernation::store::{Shard, Store};
+use std::collections::BTreeMap;
+
+/// A document that is not as it was written, to be repaired.
+#[derive(Clone, Debug)]
+pub(super) struct Spoilt {
+    shard: u16,
+    key: String,
+    was: String,
+    /// What is there instead; `None`: nothing.
+    found: Option<String>,
+}
+
+/// Somebody edits or deletes restore data, or repairs it.
+pub(super) fn spoil_or_repair(world: &mut World, chance: &mut Chance) -> String {
+    if !world.spoilt.is_empty() && chance.one_in(2) {
+        let index = usize::from(chance.pick(u8::try_from(world.spoilt.len()).unwrap_or(1)));
+        let one = world.spoilt.remove(index.min(world.spoilt.len() - 1));
+        return repair(world, one);
+    }
+    // A plan that remembers nothing has only its points: whoever deletes them then has no plan and no points.
+    let remembers = world.object.as_ref().is_some_and(|o| o.state.is_some());
+    match chance.below(4) {
+        0 if remembers => lose_map(world, chance),
+        1 | 2 if remembers => lose_key(world, chance),
+        _ => edit(world, chance),
+    }
+}
+
+/// Everything is repaired that still has to be.
+pub(super) fn repair_all(world: &mut World) {
+    for one in std::mem::take(&mut world.spoilt) {
+        repair(world, one);
+    }
+}
+
+fn repair(world: &mut World, one: Spoilt) -> String {
+    let Spoilt {
+        shard,
+        key,
+        was,
+        found,
+    } = one;
+    let there = world.shards.get(&shard);
+    let untouched = there.and_then(|s| s.data.get(&key)) == found.as_ref();
+    // Who puts a part back first looks whether it is still missed.
+    if !untouched || (found.is_none() && !is_missed(world, shard, &key)) {
+        return format!("{key} needs no repair any more");
+    }
+    let mut map = there.cloned().unwrap_or_else(|| Shard {
+        number: shard,
+        version: None,
+        data: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+    });
+    map.data.insert(key.clone(), was);
+    world.put_shard(map);
+    format!("{key} is repaired")
+}
+
+fn owner(key: &str) -> Option<(ExecutorName, TargetName)> {
+    let (executor, target) = key.strip_suffix(".json")?.split_once('_')?;
+    Some((
+        ExecutorName::parse(executor).ok()?,
+        TargetName::parse(target).ok()?,
+    ))
+}
+
+fn is_missed(world: &World, shard: u16, key: &str) -> bool {
+    let (Some((executor, target)), Some(store)) = (owner(key), world.store()) else {
+        return true;
+    };
+    match store.load(&executor, &target) {
+        Ok(Some(point)) => point.missing.contains(&shard),
+        Ok(None) | Err(_) => true,
+    }
+}
+
+fn any_key(world: &World, chance: &mut Chance) -> Option<(u16, String, String)> {
+    let all: Vec<_> = world
+        .shards
+        .values()
+        .flat_map(|s| s.data.iter().map(|(k, v)| (s.number, k.clone(), v.clone())))
+        .collect();
+    let index = usize::try_from(chance.below(all.len() as u64)).unwrap_or(0);
+    all.get(index).cloned()
+}
+
+fn edit(world: &mut World, chance: &mut Chance) -> String {
+    let Some((number, key, was)) = any_key(world, chance) else {
+        return String::new();
+    };
+    let broken = if chance.one_in(2) && was.contains("true") {
+        was.replace("true", "false") + " "
+    } else {
+        "{".to_owned()
+    };
+    replace(world, number, key, was, Some(broken))
+}
+
+fn lose_key(world: &mut World, chance: &mut Chance) -> String {
+    match any_key(world, chance) {
+        Some((number, key, was)) => replace(world, number, key, was, None),
+        None => String::new(),
+    }
+}
+
+fn replace(world: &mut World, number: u16, key: String, was: String, found: Option<String>) -> String {
+    let Some(mut shard) = world.shards.get(&number).cloned() else {
+        return String::new();
+    };
+    let told = match &found {
+        Some(text) => {
+            shard.data.insert(key.clone(), text.clone());
+            format!("somebody spoils {key} in {number}")
+        }
+        None => {
+            shard.data.remove(&key);
+            format!("somebody deletes {key} in {number}")
+        }
+    };
+    world.put_shard(shard);
+    // Spoilt twice, it is the first text that is good.
+    if let Some(before) = world
+        .spoilt
+        .iter_mut()
+        .find(|s| s.shard == number && s.key == key)
+    {
+        if before.found.as_ref() == Some(&was) {
+            before.found = found;
+            return told;
+        }
+    }
+    world.spoilt.retain(|s| s.shard != number || s.key != key);
+    world.spoilt.push(Spoilt {
+        shard: number,
+        key,
+        was,
+        found,
+    });
+    told
+}
+
+/// Somebody deletes a whole ConfigMap.
+fn lose_map(world: &mut World, chance: &mut Chance) -> String {
+    let numbers: Vec<u16> = world.shards.keys().copied().collect();
+    let index = usize::try_from(chance.below(numbers.len() as u64)).unwrap_or(0);
+    let Some(number) = numbers.get(index).copied() else {
+        return String::new();
+    };
+    let keys: Vec<_> = world
+        .shards
+        .get(&number)
+        .into_iter()
+        .flat_map(|s| s.data.clone())
+        .collect();
+    for (key, was) in keys {
+        replace(world, number, key, was, None);
+    }
+    world.shards.remove(&number);
+    world.maps_were_deleted = true;
+    format!("somebody deletes ConfigMap {number}")
+}
+
+/// Somebody gives up the restore point of a target, in the leg that is open.
+pub(super) fn give_up(world: &mut World, chance: &mut Chance) -> String {
+    let state = world.object.as_ref().and_then(|o| o.state.as_ref());
+    let Some(cycle) = state.and_then(|s| s.open.as_ref()) else {
+        return String::new();
+    };
+    let leg = cycle.leg_id();
+    let names: Vec<TargetName> = cycle.targets.keys().cloned().collect();
+    let index = usize::try_from(chance.below(names.len() as u64)).unwrap_or(0);
+    let Some(name) = names.get(index).cloned() else {
+        return String::new();
+    };
+    if let Some(object) = &mut world.object {
+        object.wishes.discard.insert(name.clone(), leg);
+        object.version += 1;
+    }
+    for thing in world.things.values_mut().filter(|t| t.target == name) {
+        given_up(thing, leg);
+    }
+    format!("somebody gives up {name} in {leg}")
+}
+
+/// It stays as it is, or is woken by a call that is already on its way.
+fn given_up(thing: &mut Thing, leg: LegId) {
+    thing.truth.extend([0, thing.replicas]);
+    thing.given_up = Some(leg);
+}
+
+impl World {
+    /// The restore points as they are.
+    pub(super) fn store(&self) -> Option<Store> {
+        let name = mainstay_core::hibernation::ids::PlanName::parse(super::spec::PLAN).ok()?;
+        let shards = self.shards.values().cloned().collect();
+        Some(Store::with_budget(name, shards, self.budget))
+    }
+}
