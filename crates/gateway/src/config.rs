@@ -1,5 +1,6 @@
 //! How a gateway runs.
 
+use crate::front::{Back, Front};
 use crate::token::PushToken;
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
 use std::net::SocketAddr;
@@ -28,6 +29,10 @@ pub struct Config {
     pub backend_port: u16,
     /// Whom `neo4j://` drivers are sent to.
     pub routing: Routing,
+    /// How clients come in.
+    pub front: Front,
+    /// How databases are reached.
+    pub back: Back,
     /// How much it takes on.
     pub limits: Limits,
     /// How long it waits for others.
@@ -154,6 +159,8 @@ impl Config {
             token: PushToken::None,
             backend_port: BOLT_PORT,
             routing: Routing::default(),
+            front: Front::default(),
+            back: Back::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }

@@ -5,6 +5,7 @@
 
 use crate::heard::Hearing;
 use crate::metrics::Metrics;
+use crate::signal::Signal;
 use mainstay_core::memgraph::gate::{Drain, Gate, Route};
 use mainstay_core::memgraph::ids::{Revision, Term};
 use mainstay_core::memgraph::objects::Confirmation;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -28,8 +28,8 @@ pub(crate) struct Epoch {
     open: bool,
     /// The record in one line, for whoever is refused.
     headline: String,
-    drain: CancellationToken,
-    cut: CancellationToken,
+    drain: Signal,
+    cut: Signal,
     sessions: TaskTracker,
 }
 
@@ -42,8 +42,8 @@ impl Epoch {
             gate,
             open,
             headline,
-            drain: CancellationToken::new(),
-            cut: CancellationToken::new(),
+            drain: Signal::default(),
+            cut: Signal::default(),
             sessions: TaskTracker::new(),
         })
     }
@@ -66,17 +66,17 @@ impl Epoch {
 
     /// Ends when the epoch does.
     pub(crate) async fn cut(&self) {
-        self.cut.cancelled().await;
+        self.cut.given().await;
     }
 
     /// Ends when nothing new may begin in the epoch, while what runs may still end.
     pub(crate) async fn draining(&self) {
-        self.drain.cancelled().await;
+        self.drain.given().await;
     }
 
     /// May nothing new begin?
     pub(crate) fn is_draining(&self) -> bool {
-        self.drain.is_cancelled()
+        self.drain.is_given()
     }
 
     /// What the record says, for people.
@@ -86,15 +86,15 @@ impl Epoch {
 
     /// Lets what runs come to its end, and nothing begin.
     async fn drain(&self) {
-        self.drain.cancel();
+        self.drain.give();
         self.sessions.close();
         self.sessions.wait().await;
     }
 
     /// Ends the epoch and waits until nobody acts in its name.
     async fn end(&self) {
-        self.drain.cancel();
-        self.cut.cancel();
+        self.drain.give();
+        self.cut.give();
         self.sessions.close();
         self.sessions.wait().await;
     }
@@ -261,7 +261,7 @@ impl Keeper {
             }
         }
         // Nobody is left to tell of the next record: nothing may go on under this one.
-        self.epochs.borrow().cut.cancel();
+        self.epochs.borrow().cut.give();
     }
 
     async fn next(&mut self) -> Option<Command> {

@@ -2,10 +2,13 @@
 
 use crate::config::Config;
 use crate::control::{self, Control};
+use crate::front::Sampler;
 use crate::metrics::Metrics;
 use crate::plane::Plane;
 use crate::resolve::Resolve;
+use crate::secure::{Secure, SecureError};
 use crate::session::Shared;
+use crate::signal::Signal;
 use crate::{accept, admin};
 use mainstay_core::memgraph::objects::Confirmation;
 use std::io;
@@ -19,12 +22,18 @@ use tokio_util::sync::CancellationToken;
 
 /// Why a gateway did not start.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address}")]
-pub struct StartError {
-    /// Where.
-    pub address: SocketAddr,
-    /// Why not.
-    pub source: io::Error,
+pub enum StartError {
+    /// A port is taken.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Certificates cannot be used.
+    #[error("TLS")]
+    Secure(#[from] SecureError),
 }
 
 /// A gateway that runs. Dropping it ends every session at once.
@@ -35,6 +44,8 @@ pub struct Gateway {
     control: Control,
     /// Stops accepting, and lets sessions end.
     drain: CancellationToken,
+    /// Tells sessions that it is time.
+    ending: Signal,
     /// Stops the rest.
     stop: CancellationToken,
     accept: JoinSet<()>,
@@ -44,16 +55,20 @@ pub struct Gateway {
 impl Gateway {
     /// Starts one inside this process. It forwards as soon as it is registered and has read the record.
     pub async fn start(config: Config, plane: Plane, resolve: Resolve) -> Result<Self, StartError> {
+        let secure = Secure::read(&config.front, &config.back).await?;
         let (listener, bolt) = bind(config.listen).await?;
         let (admin_listener, admin) = bind(config.admin).await?;
         let push = config.advertise.clone().unwrap_or_else(|| admin.to_string());
         let metrics = Arc::new(Metrics::default());
         let (control, keeper) = control::new(Arc::clone(&metrics), config.timeouts.transactions);
         let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
+        let ending = Signal::default();
         let shared = Arc::new(Shared {
-            ending: drain.clone(),
+            ending: ending.clone(),
             waiting: Arc::new(Semaphore::new(config.limits.waiting)),
             control: control.clone(),
+            access: Sampler::new(config.front.access_log),
+            secure,
             config,
             resolve,
             metrics,
@@ -69,12 +84,18 @@ impl Gateway {
             drain.clone(),
             stop.clone(),
         ));
+        let (followed, end) = (Arc::clone(&shared), stop.clone());
+        rest.spawn(async move {
+            end.run_until_cancelled(followed.secure.follow(&followed.metrics))
+                .await;
+        });
         rest.spawn(plane.run(shared, push, stop.clone()));
         Ok(Self {
             bolt,
             admin,
             control,
             drain,
+            ending,
             stop,
             accept: sessions,
             rest,
@@ -104,11 +125,13 @@ impl Gateway {
             admin: _,
             control,
             drain,
+            ending,
             stop,
             mut accept,
             mut rest,
         } = self;
         drain.cancel();
+        ending.give();
         while accept.join_next().await.is_some() {}
         stop.cancel();
         // The keeper of the record ends with the last who could ask it.
@@ -118,7 +141,7 @@ impl Gateway {
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let wrong = |source| StartError { address, source };
+    let wrong = |source| StartError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
     Ok((listener, address))

@@ -12,6 +12,9 @@
 //! | `admin` | pushes, state, health and metrics over HTTP |
 //! | `accept` | the port that clients connect to |
 //! | `doors` | how many connections there may be, in all and of one address, and how fast they may come |
+//! | `front` | how clients come in and databases are reached: TLS, PROXY protocol, access log |
+//! | `secure` | certificates, read again when they change |
+//! | `proxy_header` | the PROXY protocol, without I/O |
 //! | `session` | one client: login, check, hold, forward, refuse; and what becomes of it when its database goes |
 //! | `resolve` | names of pods to addresses |
 //! | `heard` | whom it last had an answer from (R21) |
@@ -22,16 +25,22 @@ mod buffers;
 mod config;
 mod control;
 mod doors;
+mod front;
 mod gateway;
 mod heard;
 mod metrics;
 mod plane;
+mod proxy_header;
 mod resolve;
+mod secure;
 mod session;
+mod signal;
 mod token;
 
 pub use config::{Config, Limits, Pod, Routing, Timeouts};
+pub use front::{Back, BackendTls, Front, Percent, ServerTls};
 pub use gateway::{Gateway, StartError};
 pub use plane::Plane;
 pub use resolve::Resolve;
+pub use secure::SecureError;
 pub use token::PushToken;

@@ -35,6 +35,8 @@ pub(crate) struct Metrics {
     pub(crate) registered: Gauge,
     pub(crate) registration_errors: Counter,
     pub(crate) record_errors: Counter,
+    pub(crate) tls_reloads: Counter,
+    pub(crate) tls_reload_errors: Counter,
     refused: Family<Label, Counter>,
     /// Bytes from clients.
     pub(crate) up: Counter,
@@ -71,6 +73,8 @@ impl Default for Metrics {
             registered: Gauge::default(),
             registration_errors: Counter::default(),
             record_errors: Counter::default(),
+            tls_reloads: Counter::default(),
+            tls_reload_errors: Counter::default(),
             refused: Family::default(),
             bytes,
             checks: Family::default(),
@@ -136,6 +140,16 @@ impl Metrics {
             "record_errors",
             "Reads of the record that failed, or found something else",
             self.record_errors.clone(),
+        );
+        r.register(
+            "tls_reloads",
+            "Times that changed certificates were taken up",
+            self.tls_reloads.clone(),
+        );
+        r.register(
+            "tls_reload_errors",
+            "Times that certificates could not be read again",
+            self.tls_reload_errors.clone(),
         );
         r.register(
             "refused",

@@ -3,7 +3,10 @@
 use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::Args;
-use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Routing, Timeouts};
+use gateway::{
+    Back, BackendTls, Config, Front, Gateway, Limits, Percent, Plane, Pod, PushToken, Resolve, Routing,
+    ServerTls, Timeouts,
+};
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -98,6 +101,31 @@ pub(crate) struct Arguments {
     /// How long neo4j:// drivers may rely on that.
     #[arg(long, env = "MAINSTAY_ROUTE_TTL", default_value = "30s", value_parser = duration)]
     route_ttl: Duration,
+    /// The certificate that clients are shown, in PEM, with those that lead to its authority. Without it connections
+    /// are plain.
+    #[arg(long, env = "MAINSTAY_TLS_CERT_FILE", requires = "tls_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// Its key, in PEM.
+    #[arg(long, env = "MAINSTAY_TLS_KEY_FILE", requires = "tls_cert_file")]
+    tls_key_file: Option<PathBuf>,
+    /// The authorities of which clients must show a certificate, in PEM. Without it no client needs one.
+    #[arg(long, env = "MAINSTAY_TLS_CLIENT_CA_FILE", requires = "tls_cert_file")]
+    tls_client_ca_file: Option<PathBuf>,
+    /// The authorities of the databases' certificates, in PEM. Without it connections to databases are plain.
+    #[arg(long, env = "MAINSTAY_BACKEND_CA_FILE")]
+    backend_ca_file: Option<PathBuf>,
+    /// The name in the databases' certificates; the host name of each pod if not given.
+    #[arg(long, env = "MAINSTAY_BACKEND_SERVER_NAME", requires = "backend_ca_file")]
+    backend_server_name: Option<String>,
+    /// Clients come through a load balancer that speaks the PROXY protocol, version 2; all others are closed.
+    #[arg(long, env = "MAINSTAY_PROXY_PROTOCOL")]
+    proxy_protocol: bool,
+    /// Tell databases who the client is, by the PROXY protocol. Memgraph does not understand it: for a proxy in between.
+    #[arg(long, env = "MAINSTAY_BACKEND_PROXY_PROTOCOL")]
+    backend_proxy_protocol: bool,
+    /// How many of a hundred sessions are logged when they end.
+    #[arg(long, env = "MAINSTAY_ACCESS_LOG_PERCENT", default_value = "0", value_parser = percent)]
+    access_log_percent: Percent,
     /// How long sessions may go on after SIGTERM. Keep it below terminationGracePeriodSeconds.
     #[arg(long, env = "MAINSTAY_DRAIN", default_value = "20s", value_parser = duration)]
     drain: Duration,
@@ -161,6 +189,14 @@ fn config(arguments: Arguments) -> Config {
         route_writer,
         route_reader,
         route_ttl,
+        tls_cert_file,
+        tls_key_file,
+        tls_client_ca_file,
+        backend_ca_file,
+        backend_server_name,
+        proxy_protocol,
+        backend_proxy_protocol,
+        access_log_percent,
         drain,
         kubeconfig: _,
     } = arguments;
@@ -187,6 +223,24 @@ fn config(arguments: Arguments) -> Config {
             writer: route_writer,
             reader: route_reader,
             ttl: route_ttl,
+        },
+        front: Front {
+            tls: tls_cert_file
+                .zip(tls_key_file)
+                .map(|(certificate, key)| ServerTls {
+                    certificate,
+                    key,
+                    client_ca: tls_client_ca_file,
+                }),
+            proxy_protocol,
+            access_log: access_log_percent,
+        },
+        back: Back {
+            tls: backend_ca_file.map(|ca| BackendTls {
+                ca,
+                server_name: backend_server_name,
+            }),
+            proxy_protocol: backend_proxy_protocol,
         },
         limits: Limits {
             connections: max_connections,
@@ -221,6 +275,12 @@ fn duration(text: &str) -> Result<Duration, String> {
         "m" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(wrong),
         _ => Err(wrong()),
     }
+}
+
+/// 0 to 100.
+fn percent(text: &str) -> Result<Percent, String> {
+    let number = text.parse().ok().and_then(Percent::new);
+    number.ok_or_else(|| format!("`{text}` is not a number of 0 to 100"))
 }
 
 #[cfg(test)]
@@ -272,6 +332,30 @@ mod tests {
             (Some(Duration::from_secs(90)), Duration::from_millis(2500))
         );
         assert_eq!(config.routing.reader.as_deref(), Some("reads:7687"));
+        assert!(config.front.tls.is_none() && config.back.tls.is_none());
+        let secured = "gateway --cluster mg --name gw-1 --tls-cert-file /c --tls-key-file /k --tls-client-ca-file /ca \
+                       --backend-ca-file /b --backend-server-name mg.example --proxy-protocol --access-log-percent 5";
+        let only = Only::try_parse_from(secured.split_whitespace()).unwrap_or_else(|error| panic!("{error}"));
+        let config = super::config(only.arguments);
+        let tls = config.front.tls.unwrap();
+        assert_eq!(
+            (tls.certificate, tls.client_ca),
+            ("/c".into(), Some("/ca".into()))
+        );
+        assert_eq!(
+            config.back.tls.unwrap().server_name.as_deref(),
+            Some("mg.example")
+        );
+        assert!(config.front.proxy_protocol && !config.back.proxy_protocol);
+        assert_eq!(config.front.access_log, Percent::new(5).unwrap());
+        for bad in [
+            "--tls-cert-file /c",
+            "--tls-client-ca-file /ca",
+            "--access-log-percent 101",
+        ] {
+            let line = format!("gateway --cluster mg --name x {bad}");
+            assert!(Only::try_parse_from(line.split_whitespace()).is_err(), "{bad}");
+        }
         let bad = Only::try_parse_from("gateway --cluster Bad_Name --name x".split_whitespace());
         assert!(bad.is_err());
     }

@@ -4,6 +4,7 @@
     reason = "the derive repeats our `pub` on a struct inside a function"
 )]
 
+use super::gateway_front::{BackendTls, GatewayTls, ProxyProtocol};
 use super::parse::BadSpec;
 use crate::times;
 use kube::KubeSchema;
@@ -76,6 +77,19 @@ pub struct Gateway {
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new("self.matches('^[^\\\\s]+:[0-9]+$')").message("spec.gateway.routeReader is HOST:PORT, such as reads.example.com:7687"))]
     pub route_reader: Option<String>,
+    /// TLS with clients; connections are plain if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<GatewayTls>,
+    /// TLS with databases; connections are plain if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_tls: Option<BackendTls>,
+    /// The PROXY protocol; not spoken if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// How many of a hundred sessions are logged when they end, without what they asked for.
+    #[serde(default)]
+    #[x_kube(validation = Rule::new("self >= 0 && self <= 100").message("spec.gateway.accessLogPercent is 0 to 100"))]
+    pub access_log_percent: u8,
 }
 
 const fn yes() -> bool {
@@ -124,6 +138,10 @@ impl Default for Gateway {
             new_per_second_per_source: None,
             route_writer: None,
             route_reader: None,
+            tls: None,
+            backend_tls: None,
+            proxy_protocol: None,
+            access_log_percent: 0,
         }
     }
 }

@@ -1,12 +1,14 @@
 //! `MemgraphCluster`.
 
 mod gateway;
+mod gateway_front;
 mod parse;
 mod spec;
 mod status;
 pub mod wishes;
 
 pub use gateway::{Gateway, GatewayTimes};
+pub use gateway_front::{BackendTls, GatewayTls, ProxyProtocol};
 pub use parse::{BadSpec, parse_moment};
 pub use spec::{
     Credentials, Durability, Failover, FenceTimeout, HardReset, MemgraphCluster, MemgraphClusterSpec, Pause,

@@ -1,8 +1,9 @@
 //! Letting a client in: only on a connection to the recorded MAIN that was checked (G1). Until there is one, the
 //! client is held.
 
-use super::backend::{Backend, BackendError, Checked};
+use super::backend::{Backend, BackendError, Checked, Prelude};
 use super::client::{Client, ClientError};
+use super::passport::Passport;
 use super::wire::WireError;
 use super::{Counted, Shared};
 use crate::control::{Epoch, Stay};
@@ -159,7 +160,15 @@ async fn try_once(
         .await
         .map_err(|_| BackendError::Silent)?
         .map_err(BackendError::Resolve)?;
-    let mut backend = Backend::dial(&addresses, config.timeouts, config.limits.login_message).await?;
+    let prelude = Prelude {
+        header: client
+            .passport()
+            .filter(|_| config.back.proxy_protocol)
+            .map(Passport::header),
+        tls: shared.secure.back(&host).map_err(BackendError::Name)?,
+    };
+    let mut backend =
+        Backend::dial(&addresses, &prelude, config.timeouts, config.limits.login_message).await?;
     let version = match backend.handshake(client.proposals()).await {
         Ok(version) => version,
         Err(BackendError::Handshake(HandshakeError::NoCommonVersion)) => {

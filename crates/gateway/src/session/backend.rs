@@ -1,5 +1,7 @@
 //! The database's side of a login, and the check on that very connection (G1).
 
+use super::secured::Secured;
+use super::stream::Stream;
 use super::tune;
 use super::wire::{Wire, WireError};
 use crate::config::Timeouts;
@@ -9,9 +11,13 @@ use bolt::packstream::{Limits, Value};
 use bolt::version::Version;
 use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::observed::Role;
+use rustls::ClientConfig;
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use thiserror::Error;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -27,6 +33,10 @@ pub(crate) enum BackendError {
     Resolve(#[source] io::Error),
     #[error("cannot connect: {0}")]
     Connect(#[source] io::Error),
+    #[error("no TLS: {0}")]
+    Tls(#[source] io::Error),
+    #[error("its name is none that a certificate could have: {0}")]
+    Name(#[from] InvalidDnsNameError),
     #[error("no answer in time")]
     Silent,
     #[error(transparent)]
@@ -48,6 +58,7 @@ impl BackendError {
         match self {
             Self::Resolve(_) => "no_address",
             Self::Connect(_) => "unreachable",
+            Self::Tls(_) | Self::Name(_) => "tls",
             Self::Silent => "silent",
             Self::Wire(_) => "lost",
             Self::Handshake(_) | Self::Message(_) | Self::Unexpected => "protocol",
@@ -57,6 +68,30 @@ impl BackendError {
             } => "replica",
             Self::NotAdmitted { mark: None, .. } => "no_mark",
             Self::NotAdmitted { .. } => "other_term",
+        }
+    }
+}
+
+/// What comes before the first word of Bolt.
+#[derive(Debug, Default)]
+pub(crate) struct Prelude {
+    /// A header of the PROXY protocol.
+    pub(crate) header: Option<Vec<u8>>,
+    /// How it is encrypted, and what the database must be called.
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Prelude {
+    async fn say(&self, mut tcp: TcpStream) -> Result<Stream, BackendError> {
+        if let Some(header) = &self.header {
+            tcp.write_all(header).await.map_err(BackendError::Connect)?;
+        }
+        match self.tls.clone() {
+            None => Ok(tcp.into()),
+            Some((config, name)) => {
+                let secured = Secured::connect(tcp, config, name).await;
+                Ok(Stream::Tls(Box::new(secured.map_err(BackendError::Tls)?)))
+            }
         }
     }
 }
@@ -80,6 +115,7 @@ impl Backend {
     /// Connects to the first address that answers.
     pub(crate) async fn dial(
         addresses: &[SocketAddr],
+        prelude: &Prelude,
         timeouts: Timeouts,
         limit: usize,
     ) -> Result<Self, BackendError> {
@@ -88,6 +124,8 @@ impl Backend {
             match timeout(timeouts.connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     tune(&stream);
+                    let said = timeout(timeouts.check, prelude.say(stream)).await;
+                    let stream = said.map_err(|_| BackendError::Silent)??;
                     let wire = Wire::new(stream, limit);
                     return Ok(Self { wire, timeouts });
                 }
@@ -162,7 +200,7 @@ impl Backend {
     }
 
     /// The connection, and what it said beyond the last answer.
-    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+    pub(crate) fn into_parts(self) -> (Stream, Vec<u8>) {
         self.wire.into_parts()
     }
 }

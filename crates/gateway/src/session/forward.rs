@@ -6,23 +6,21 @@
 use super::Shared;
 use super::answers::Answers;
 use super::course::Course;
+use super::passport::Passport;
 use super::requests::{Requests, Seen};
 use super::route::Routes;
 use super::statement::Judgement;
+use super::stream::Stream;
 use super::talk::{Asked, binds};
-use super::wire::write_all;
 use crate::control::Epoch;
 use crate::heard::Voice;
 use bolt::frame::frame_into;
 use bolt::message::{Failure, Request, Response, tag};
 use bolt::packstream::Dict;
 use bolt::version::Version;
-use socket2::SockRef;
 use std::future::pending;
-use std::net::Shutdown;
 use std::time::Duration;
 use std::{io, mem};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How a stay with a database ended.
@@ -81,12 +79,13 @@ pub(crate) enum Refusing {
 #[derive(Debug)]
 pub(crate) struct Forward<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) client: &'a TcpStream,
-    pub(crate) backend: &'a TcpStream,
+    pub(crate) client: &'a Stream,
+    pub(crate) backend: &'a Stream,
     pub(crate) version: Version,
     pub(crate) voice: Option<&'a Voice>,
     pub(crate) epoch: &'a Epoch,
     pub(crate) course: &'a Course,
+    pub(crate) passport: Option<&'a Passport>,
 }
 
 impl Forward<'_> {
@@ -98,7 +97,7 @@ impl Forward<'_> {
             self.course.now().giving = true;
             let mut bytes = Vec::with_capacity(answer.len().saturating_add(8));
             frame_into(&mut bytes, answer);
-            if write_all(self.client, &bytes).await.is_err() {
+            if self.client.write_all(&bytes).await.is_err() {
                 return End::Client;
             }
             self.course.now().giving = false;
@@ -112,7 +111,7 @@ impl Forward<'_> {
                 let end = up.run().await;
                 // The client will say nothing more, but may still be waiting for an answer.
                 self.course.now().gone = true;
-                if end == End::Client && SockRef::from(self.backend).shutdown(Shutdown::Write).is_ok() {
+                if end == End::Client && self.backend.shutdown().is_ok() {
                     timeout(half_closed, pending::<()>()).await.ok();
                 }
                 end
@@ -159,7 +158,10 @@ impl Forward<'_> {
         let said = answers.read(bytes, |answer| self.course.answered(answer));
         let said = said.map_err(|_| End::Backend)?;
         self.shared.metrics.down.inc_by(count(bytes));
-        write_all(self.client, bytes).await.map_err(|_| End::Client)?;
+        if let Some(passport) = self.passport {
+            passport.went_down(count(bytes));
+        }
+        self.client.write_all(bytes).await.map_err(|_| End::Client)?;
         // After they were written: something of ours may go out now, if no message is cut in two.
         let mut now = self.course.now();
         now.giving = !answers.is_between();
@@ -202,7 +204,7 @@ impl Up<'_> {
                     return End::Refused;
                 }
             }
-            let over = self.to.epoch.is_draining() || self.to.shared.ending.is_cancelled();
+            let over = self.to.epoch.is_draining() || self.to.shared.ending.is_given();
             if over && self.to.course.is_quiet() {
                 // What the client says now is for the next database.
                 pending::<()>().await;
@@ -286,9 +288,11 @@ impl Up<'_> {
 
     async fn send(&self, bytes: &[u8]) -> Result<(), End> {
         self.to.shared.metrics.up.inc_by(count(bytes));
-        write_all(self.to.backend, bytes)
-            .await
-            .map_err(|_| self.to.lost())
+        if let Some(passport) = self.to.passport {
+            passport.went_up(count(bytes));
+        }
+        let sent = self.to.backend.write_all(bytes).await;
+        sent.map_err(|_| self.to.lost())
     }
 
     /// Waits until everything that was asked before is answered.
@@ -350,7 +354,7 @@ impl Up<'_> {
     async fn answer(&self, response: &Response<'_>) -> Result<(), End> {
         let mut bytes = Vec::new();
         response.frame(&mut bytes).map_err(|_| End::Refused)?;
-        write_all(self.to.client, &bytes).await.map_err(|_| End::Client)
+        self.to.client.write_all(&bytes).await.map_err(|_| End::Client)
     }
 }
 

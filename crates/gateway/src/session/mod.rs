@@ -6,29 +6,40 @@
 
 mod admit;
 mod answers;
+pub(crate) mod arrive;
 mod backend;
 mod client;
 mod course;
 mod forward;
 mod parked;
+mod passport;
+#[cfg(test)]
+mod properties;
 mod requests;
 mod route;
+mod secured;
 mod statement;
+mod stream;
 mod talk;
 mod wire;
 
 use crate::buffers::Buffers;
 use crate::config::Config;
 use crate::control::Control;
+use crate::front::Sampler;
 use crate::metrics::Metrics;
 use crate::resolve::Resolve;
+use crate::secure::Secure;
+use crate::signal::Signal;
 use admit::{Admitted, NotAdmitted, admit};
+use arrive::Ends;
 use bolt::message::Failure;
 use bolt::version::Version;
 use client::Client;
 use course::{Course, Now};
 use forward::{End, Forward, Inbox, Refusing};
 use parked::{Next, Parked};
+use passport::Passport;
 use prometheus_client::metrics::gauge::Gauge;
 use requests::Requests;
 use socket2::{SockRef, TcpKeepalive};
@@ -38,7 +49,6 @@ use std::time::Duration;
 use talk::Alone;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 /// What every session of a gateway shares.
 #[derive(Debug)]
@@ -48,25 +58,38 @@ pub(crate) struct Shared {
     pub(crate) resolve: Resolve,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) buffers: Buffers,
+    pub(crate) secure: Secure,
+    /// Which sessions are logged.
+    pub(crate) access: Sampler,
     /// One for each connection that may wait.
     pub(crate) waiting: Arc<Semaphore>,
     /// The gateway is told to stop.
-    pub(crate) ending: CancellationToken,
+    pub(crate) ending: Signal,
 }
 
 /// Serves one client until it goes, or is sent away.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
     tune(&stream);
     let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
-    let mut client = match Client::greet(stream, limits.login_message, timeouts.client).await {
+    let passport = Passport::wanted(&shared.config, shared.access.choose(), ends);
+    let stream = match arrive::secure(&shared, stream).await {
+        Ok(stream) => stream,
+        Err(error) => return shared.metrics.refused(error.kind()),
+    };
+    let mut client = match Client::greet(stream, passport, limits.login_message, timeouts.client).await {
         Ok(client) => client,
         Err(error) => return shared.metrics.refused(error.kind()),
     };
     match admit(&shared, &mut client).await {
-        Ok(admitted) => go_on(&shared, client, admitted).await,
+        Ok(admitted) => {
+            let end = go_on(&shared, &mut client, admitted).await;
+            client.log(end);
+            client.close().await;
+        }
         Err(refusal) => {
             shared.metrics.refused(refusal.kind());
             tracing::debug!(%refusal, "a client was not let in");
+            client.log(refusal.kind());
             send_away(client, refusal).await;
         }
     }
@@ -116,15 +139,19 @@ async fn send_away(client: Client, refusal: NotAdmitted) {
 /// What a client is told by a gateway that is told to stop.
 const ENDING: &str = "This gateway is shutting down.";
 
-/// From the first database to the end of the session.
-async fn go_on(shared: &Shared, mut client: Client, mut admitted: Admitted) {
+/// From the first database to the end of the session; says what that was.
+async fn go_on(shared: &Shared, client: &mut Client, mut admitted: Admitted) -> &'static str {
     let mut inbox = Inbox::new(client.take_unread());
     let mut answer = Some(mem::take(&mut admitted.answer));
     let version = admitted.version;
     loop {
-        let (end, now) = stay(shared, &client, &mut inbox, admitted, answer.take()).await;
+        if let (Some(passport), Some(route)) = (client.passport(), admitted.epoch.route()) {
+            passport.with_main(route.pod);
+        }
+        let (end, now) = stay(shared, client, &mut inbox, admitted, answer.take()).await;
         let why = match end {
-            End::Client | End::Refused => return client.close().await,
+            End::Client => return "client",
+            End::Refused => return "refused",
             End::Cut | End::Drained => "The MAIN was changed.",
             End::Ending => ENDING,
             End::NotMain => "The database is not MAIN any more.",
@@ -133,13 +160,13 @@ async fn go_on(shared: &Shared, mut client: Client, mut admitted: Admitted) {
                 "The connection to the MAIN was lost."
             }
         };
-        let Some(alone) = part(shared, &client, version, &mut inbox, now, why).await else {
+        let Some(alone) = part(shared, client, version, &mut inbox, now, why).await else {
             shared.metrics.lost("closed");
-            return client.close().await;
+            return "closed";
         };
-        match again(shared, &mut client, version, &mut inbox, alone, why).await {
+        match again(shared, client, version, &mut inbox, alone, why).await {
             Some(next) => admitted = next,
-            None => return client.close().await,
+            None => return "left",
         }
     }
 }
@@ -172,6 +199,7 @@ async fn stay(
         voice: voice.as_deref(),
         epoch: &epoch,
         course: &course,
+        passport: client.passport(),
     };
     shared.metrics.admitted.inc();
     let counted = Counted::new(&shared.metrics.sessions);
@@ -180,7 +208,7 @@ async fn stay(
         course.quiet().await;
     };
     let ending = async {
-        shared.ending.cancelled().await;
+        shared.ending.given().await;
         course.quiet().await;
     };
     let end = tokio::select! {
@@ -193,8 +221,7 @@ async fn stay(
     drop(counted);
     if end == End::Cut {
         shared.metrics.cut_sessions.inc();
-        // What is still on its way must not arrive.
-        SockRef::from(&backend).set_linger(Some(Duration::ZERO)).ok();
+        backend.forget();
     }
     drop(backend);
     // From here on the next record may be confirmed.

@@ -8,6 +8,8 @@
     clippy::indexing_slicing
 )]
 
+mod access;
+mod bad_input;
 mod bed;
 mod faults;
 mod forwarding;
@@ -15,7 +17,10 @@ mod front_door;
 mod kubernetes;
 mod moving;
 mod planned;
+mod proxied;
 mod pushing;
 mod reference;
 mod routing;
 mod statements;
+mod tls;
+mod tunnel;

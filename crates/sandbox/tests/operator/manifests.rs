@@ -99,6 +99,33 @@ fn bad_policies() -> Vec<(Value, &'static str)> {
         (json!({ "gateway": { "newPerSecondPerSource": 0 } }), "no limit"),
         (json!({ "gateway": { "routeWriter": "no port" } }), "HOST:PORT"),
         (json!({ "gateway": { "routeReader": "reads" } }), "HOST:PORT"),
+        (json!({ "gateway": { "tls": {} } }), "secretName"),
+        (
+            json!({ "gateway": { "tls": { "secretName": "" } } }),
+            "leave spec.gateway.tls out",
+        ),
+        (
+            json!({ "gateway": { "tls": { "secretName": "x", "clientCaSecretName": "" } } }),
+            "clients need no certificate",
+        ),
+        (
+            json!({ "gateway": { "backendTls": { "serverName": "x" } } }),
+            "caSecretName",
+        ),
+        (
+            json!({ "gateway": { "backendTls": { "caSecretName": "" } } }),
+            "leave spec.gateway.backendTls out",
+        ),
+        (
+            json!({ "gateway": { "backendTls": { "caSecretName": "x", "serverName": "no name" } } }),
+            "DNS name",
+        ),
+        (
+            json!({ "gateway": { "proxyProtocol": { "accept": "v2" } } }),
+            "accept",
+        ),
+        (json!({ "gateway": { "accessLogPercent": 101 } }), "0 to 100"),
+        (json!({ "gateway": { "accessLogPercent": -1 } }), "0 to 100"),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use super::ADMIN_PORT;
 use super::build::Site;
+use super::gateway_front as front;
 use crate::apply::Owned;
 use crate::security;
 use api::memgraph::{Gateway, GatewayTimes};
@@ -70,6 +71,10 @@ impl Site<'_> {
             new_per_second_per_source,
             route_writer,
             route_reader,
+            tls: _,
+            backend_tls: _,
+            proxy_protocol: _,
+            access_log_percent: _,
         } = &self.cluster.spec.gateway;
         let GatewayTimes {
             hold,
@@ -110,6 +115,7 @@ impl Site<'_> {
             .into_iter()
             .filter_map(|(flag, to)| Some((flag, to.as_ref()?)));
         all.extend(routes.map(|(flag, to)| format!("--{flag}={to}")));
+        all.extend(front::arguments(&self.cluster.spec.gateway));
         all
     }
 
@@ -117,6 +123,14 @@ impl Site<'_> {
         let spec = &self.cluster.spec.gateway;
         let image = spec.image.as_ref().unwrap_or(&self.settings.image);
         let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
+        let mut mounts =
+            vec![json!({ "name": "token", "mountPath": "/etc/mainstay/token", "readOnly": true })];
+        let mut volumes =
+            vec![json!({ "name": "token", "secret": { "secretName": self.name.push_token() } })];
+        for secret in front::secrets(spec) {
+            mounts.push(secret.mount());
+            volumes.push(secret.volume());
+        }
         let container = json!({
             "name": "gateway",
             "image": image,
@@ -134,7 +148,7 @@ impl Site<'_> {
             ],
             "readinessProbe": { "httpGet": { "path": "/readyz", "port": ADMIN_PORT }, "periodSeconds": 1 },
             "livenessProbe": { "httpGet": { "path": "/livez", "port": ADMIN_PORT }, "periodSeconds": 10 },
-            "volumeMounts": [{ "name": "token", "mountPath": "/etc/mainstay/token", "readOnly": true }],
+            "volumeMounts": mounts,
         });
         let template = json!({
             "metadata": { "labels": self.labels(ROLE) },
@@ -145,7 +159,7 @@ impl Site<'_> {
                 "securityContext": security::own_pod(),
                 "containers": [container],
                 "affinity": self.apart(ROLE),
-                "volumes": [{ "name": "token", "secret": { "secretName": self.name.push_token() } }],
+                "volumes": volumes,
             },
         });
         let rest = json!({ "spec": {

@@ -3,6 +3,7 @@
 mod apply;
 mod build;
 mod gateway;
+mod gateway_front;
 mod helper;
 
 pub use crate::apply::{APPLIED, ApplyError, Owned};
