@@ -261,7 +261,9 @@ impl Keeper {
             }
         }
         // Nobody is left to tell of the next record: nothing may go on under this one.
-        self.epochs.borrow().cut.give();
+        let last = Arc::clone(&self.epochs.borrow());
+        last.drain.give();
+        last.cut.give();
     }
 
     async fn next(&mut self) -> Option<Command> {

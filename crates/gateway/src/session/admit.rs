@@ -4,6 +4,7 @@
 use super::backend::{Backend, BackendError, Checked, Prelude};
 use super::client::{Client, ClientError};
 use super::passport::Passport;
+use super::stream::Stream;
 use super::wire::WireError;
 use super::{Counted, Shared};
 use crate::control::{Epoch, Stay};
@@ -33,6 +34,68 @@ pub(crate) struct Admitted {
     /// What the database said to the login.
     pub(crate) answer: Vec<u8>,
     pub(crate) voice: Option<Arc<Voice>>,
+}
+
+/// A session with its database.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    // In this order they are dropped: first the connection, then what holds the confirmation back.
+    pub(crate) backend: Stream,
+    pub(crate) epoch: Arc<Epoch>,
+    pub(crate) version: Version,
+    pub(crate) voice: Option<Arc<Voice>>,
+    stay: Stay,
+}
+
+impl Attached {
+    /// When this returns, nothing reaches that database any more, and nothing comes from it.
+    pub(crate) fn leave(self) {
+        let Self {
+            backend,
+            epoch: _,
+            version: _,
+            voice: _,
+            stay,
+        } = self;
+        drop(backend);
+        // From here on the next record may be confirmed.
+        drop(stay);
+    }
+}
+
+/// What the database said already and the client has not got.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    /// To the login.
+    pub(crate) answer: Option<Vec<u8>>,
+    /// After its last answer.
+    pub(crate) late: Vec<u8>,
+}
+
+impl Admitted {
+    pub(crate) fn attach(self) -> (Attached, Owed) {
+        let Self {
+            epoch,
+            stay,
+            backend,
+            version,
+            answer,
+            voice,
+        } = self;
+        let (backend, late) = backend.into_parts();
+        let attached = Attached {
+            backend,
+            epoch,
+            version,
+            voice,
+            stay,
+        };
+        let owed = Owed {
+            answer: Some(answer),
+            late,
+        };
+        (attached, owed)
+    }
 }
 
 /// Why a client is not let in.

@@ -84,7 +84,11 @@ pub(crate) async fn secure(shared: &Shared, tcp: TcpStream) -> Result<Stream, Ar
     let Some(config) = shared.secure.front() else {
         return Ok(tcp.into());
     };
-    let accepted = timeout(shared.config.timeouts.client, Secured::accept(tcp, config)).await;
+    let accepted = timeout(
+        shared.config.timeouts.client,
+        Box::pin(Secured::accept(tcp, config)),
+    )
+    .await;
     let accepted = accepted.map_err(|_| ArriveError::Silent)?;
     Ok(Stream::Tls(Box::new(accepted.map_err(ArriveError::Tls)?)))
 }

@@ -89,7 +89,7 @@ impl Prelude {
         match self.tls.clone() {
             None => Ok(tcp.into()),
             Some((config, name)) => {
-                let secured = Secured::connect(tcp, config, name).await;
+                let secured = Box::pin(Secured::connect(tcp, config, name)).await;
                 Ok(Stream::Tls(Box::new(secured.map_err(BackendError::Tls)?)))
             }
         }

@@ -4,6 +4,7 @@
 //! there is something to move, so an idle session owns none.
 
 use super::Shared;
+use super::admit::Owed;
 use super::answers::Answers;
 use super::course::Course;
 use super::passport::Passport;
@@ -12,6 +13,7 @@ use super::route::Routes;
 use super::statement::Judgement;
 use super::stream::Stream;
 use super::talk::{Asked, binds};
+use crate::buffers::is_busy;
 use crate::control::Epoch;
 use crate::heard::Voice;
 use bolt::frame::frame_into;
@@ -89,14 +91,13 @@ pub(crate) struct Forward<'a> {
 }
 
 impl Forward<'_> {
-    /// Gives the answer to the login, if it is still owed, then forwards until somebody ends.
-    ///
-    /// `late` is what the database said after its last answer.
-    pub(crate) async fn run(&self, inbox: &mut Inbox, answer: Option<&[u8]>, late: &[u8]) -> End {
-        if let Some(answer) = answer {
+    /// Gives what is still owed, then forwards until somebody ends.
+    pub(crate) async fn run(&self, inbox: &mut Inbox, owed: &mut Owed) -> End {
+        if let Some(answer) = owed.answer.take() {
             self.course.now().giving = true;
             let mut bytes = Vec::with_capacity(answer.len().saturating_add(8));
-            frame_into(&mut bytes, answer);
+            frame_into(&mut bytes, &answer);
+            drop(answer);
             if self.client.write_all(&bytes).await.is_err() {
                 return End::Client;
             }
@@ -106,13 +107,13 @@ impl Forward<'_> {
         let half_closed = self.shared.config.timeouts.half_closed;
         tokio::select! {
             biased;
-            end = self.down(late) => end,
+            end = self.down(owed) => end,
             end = async {
                 let end = up.run().await;
                 // The client will say nothing more, but may still be waiting for an answer.
                 self.course.now().gone = true;
                 if end == End::Client && self.backend.shutdown().is_ok() {
-                    timeout(half_closed, pending::<()>()).await.ok();
+                    Box::pin(timeout(half_closed, pending::<()>())).await.ok();
                 }
                 end
             } => end,
@@ -120,17 +121,21 @@ impl Forward<'_> {
     }
 
     /// From the database to the client.
-    async fn down(&self, late: &[u8]) -> End {
+    async fn down(&self, owed: &mut Owed) -> End {
         let mut answers = Answers::new();
-        let mut done = self.give(&mut answers, late).await;
+        let late = mem::take(&mut owed.late);
+        let mut done = self.give(&mut answers, &late).await;
+        drop(late);
+        let mut busy = false;
         while done.is_ok() {
             if self.backend.readable().await.is_err() {
                 return self.lost();
             }
-            let mut buffer = self.shared.buffers.take();
+            let mut buffer = self.shared.buffers.take(busy);
             done = match self.backend.try_read(&mut buffer) {
                 Ok(0) => return self.lost(),
                 Ok(read) => {
+                    busy = is_busy(read);
                     if let Some(voice) = self.voice {
                         voice.heard();
                     }
@@ -189,6 +194,7 @@ impl Up<'_> {
         let early = mem::take(&mut self.inbox.early);
         let mut done = self.take(&early).await;
         drop(early);
+        let mut busy = false;
         while done.is_ok() {
             self.to.course.room().await;
             match idle(self.to.shared.config.timeouts.idle, self.to.client.readable()).await {
@@ -209,10 +215,13 @@ impl Up<'_> {
                 // What the client says now is for the next database.
                 pending::<()>().await;
             }
-            let mut buffer = self.to.shared.buffers.take();
+            let mut buffer = self.to.shared.buffers.take(busy);
             done = match self.to.client.try_read(&mut buffer) {
                 Ok(0) => return End::Client,
-                Ok(read) => self.take(buffer.get(..read).unwrap_or_default()).await,
+                Ok(read) => {
+                    busy = is_busy(read);
+                    self.take(buffer.get(..read).unwrap_or_default()).await
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
                 Err(_) => return End::Client,
             };
@@ -222,14 +231,15 @@ impl Up<'_> {
 
     /// Sends bytes on, as far as they may pass.
     async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
-        let passed = if self.inbox.kept.is_empty() {
-            self.pass(bytes, 0).await
+        let mut all = mem::take(&mut self.inbox.kept);
+        let known = all.len();
+        let bytes = if known == 0 {
+            bytes
         } else {
-            let mut all = mem::take(&mut self.inbox.kept);
-            let known = all.len();
             all.extend_from_slice(bytes);
-            self.pass(&all, known).await
+            &all
         };
+        let passed = self.pass(bytes, known).await;
         self.to.course.stir();
         passed
     }
@@ -246,13 +256,13 @@ impl Up<'_> {
                     let begin = here.saturating_sub(wire);
                     self.to.course.now().torn = true;
                     self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    self.refuse().await?;
+                    Box::pin(self.refuse()).await?;
                     self.to.course.now().torn = false;
                 }
                 Seen::Ended { tag, words, wire: _ } if self.inbox.refusing != Refusing::No => {
                     from = here;
                     self.to.course.now().torn = true;
-                    self.ignore(tag, words).await?;
+                    Box::pin(self.ignore(tag, words)).await?;
                     self.to.course.now().torn = false;
                 }
                 Seen::Ended {
@@ -263,7 +273,7 @@ impl Up<'_> {
                     let begin = here.saturating_sub(wire);
                     self.to.course.now().torn = true;
                     self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    self.route(bytes.get(begin..here).unwrap_or_default()).await?;
+                    Box::pin(self.route(bytes.get(begin..here).unwrap_or_default())).await?;
                     self.to.course.now().torn = false;
                     from = here;
                 }

@@ -31,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::resolve::Resolve;
 use crate::secure::Secure;
 use crate::signal::Signal;
-use admit::{Admitted, NotAdmitted, admit};
+use admit::{Admitted, Attached, NotAdmitted, Owed, admit};
 use arrive::Ends;
 use bolt::message::Failure;
 use bolt::version::Version;
@@ -68,6 +68,9 @@ pub(crate) struct Shared {
 }
 
 /// Serves one client until it goes, or is sent away.
+///
+/// A session is idle for most of its life, and what it does else is boxed: the task is as large as the largest thing
+/// that it holds in itself.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
     tune(&stream);
     let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
@@ -76,21 +79,23 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
         Ok(stream) => stream,
         Err(error) => return shared.metrics.refused(error.kind()),
     };
-    let mut client = match Client::greet(stream, passport, limits.login_message, timeouts.client).await {
+    let greeted = Client::greet(stream, passport, limits.login_message, timeouts.client);
+    let mut client = match Box::pin(greeted).await {
         Ok(client) => client,
         Err(error) => return shared.metrics.refused(error.kind()),
     };
-    match admit(&shared, &mut client).await {
+    match Box::pin(admit(&shared, &mut client)).await {
         Ok(admitted) => {
-            let end = go_on(&shared, &mut client, admitted).await;
+            let (attached, owed) = admitted.attach();
+            let end = go_on(&shared, &mut client, attached, owed).await;
             client.log(end);
-            client.close().await;
+            Box::pin(client.close()).await;
         }
         Err(refusal) => {
             shared.metrics.refused(refusal.kind());
             tracing::debug!(%refusal, "a client was not let in");
             client.log(refusal.kind());
-            send_away(client, refusal).await;
+            Box::pin(send_away(client, refusal)).await;
         }
     }
 }
@@ -140,15 +145,19 @@ async fn send_away(client: Client, refusal: NotAdmitted) {
 const ENDING: &str = "This gateway is shutting down.";
 
 /// From the first database to the end of the session; says what that was.
-async fn go_on(shared: &Shared, client: &mut Client, mut admitted: Admitted) -> &'static str {
+async fn go_on(shared: &Shared, client: &mut Client, mut attached: Attached, mut owed: Owed) -> &'static str {
     let mut inbox = Inbox::new(client.take_unread());
-    let mut answer = Some(mem::take(&mut admitted.answer));
-    let version = admitted.version;
+    let version = attached.version;
     loop {
-        if let (Some(passport), Some(route)) = (client.passport(), admitted.epoch.route()) {
+        if let (Some(passport), Some(route)) = (client.passport(), attached.epoch.route()) {
             passport.with_main(route.pod);
         }
-        let (end, now) = stay(shared, client, &mut inbox, admitted, answer.take()).await;
+        let (end, now) = stay(shared, client, &mut inbox, &attached, &mut owed).await;
+        if end == End::Cut {
+            shared.metrics.cut_sessions.inc();
+            attached.backend.forget();
+        }
+        attached.leave();
         let why = match end {
             End::Client => return "client",
             End::Refused => return "refused",
@@ -160,52 +169,52 @@ async fn go_on(shared: &Shared, client: &mut Client, mut admitted: Admitted) -> 
                 "The connection to the MAIN was lost."
             }
         };
-        let Some(alone) = part(shared, client, version, &mut inbox, now, why).await else {
+        let Some(alone) = Box::pin(part(shared, client, version, &mut inbox, now, why)).await else {
             shared.metrics.lost("closed");
             return "closed";
         };
-        match again(shared, client, version, &mut inbox, alone, why).await {
-            Some(next) => admitted = next,
+        match Box::pin(again(shared, client, version, &mut inbox, alone, why)).await {
+            Some(next) => {
+                (attached, owed) = next.attach();
+                // The client has its answer to the login, from the first one.
+                owed.answer = None;
+            }
             None => return "left",
         }
     }
 }
 
-/// With one database, until one of the two goes. When this returns, nothing reaches that database any more, and
-/// nothing comes from it.
+/// With one database, until one of the two goes.
 async fn stay(
     shared: &Shared,
     client: &Client,
     inbox: &mut Inbox,
-    admitted: Admitted,
-    answer: Option<Vec<u8>>,
+    attached: &Attached,
+    owed: &mut Owed,
 ) -> (End, Now) {
-    let Admitted {
-        epoch,
-        stay,
-        backend,
-        version,
-        answer: _,
-        voice,
-    } = admitted;
-    let (backend, late) = backend.into_parts();
+    let epoch = &attached.epoch;
     let course = Course::default();
-    course.now().giving = answer.is_some();
+    course.now().giving = owed.answer.is_some();
     let forward = Forward {
         shared,
         client: client.stream(),
-        backend: &backend,
-        version,
-        voice: voice.as_deref(),
-        epoch: &epoch,
+        backend: &attached.backend,
+        version: attached.version,
+        voice: attached.voice.as_deref(),
+        epoch,
         course: &course,
         passport: client.passport(),
     };
     shared.metrics.admitted.inc();
     let counted = Counted::new(&shared.metrics.sessions);
-    let drained = async {
+    // No epoch is cut that does not drain first, if only for a moment.
+    let over = async {
         epoch.draining().await;
-        course.quiet().await;
+        tokio::select! {
+            biased;
+            () = epoch.cut() => End::Cut,
+            () = course.quiet() => End::Drained,
+        }
     };
     let ending = async {
         shared.ending.given().await;
@@ -213,19 +222,11 @@ async fn stay(
     };
     let end = tokio::select! {
         biased;
-        () = epoch.cut() => End::Cut,
-        () = drained => End::Drained,
+        end = over => end,
         () = ending => End::Ending,
-        end = forward.run(inbox, answer.as_deref(), &late) => end,
+        end = forward.run(inbox, owed) => end,
     };
     drop(counted);
-    if end == End::Cut {
-        shared.metrics.cut_sessions.inc();
-        backend.forget();
-    }
-    drop(backend);
-    // From here on the next record may be confirmed.
-    drop(stay);
     (end, course.into_now())
 }
 
@@ -318,5 +319,21 @@ async fn again(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_session_is_small() {
+        // Every one of thousands of idle clients is one of these.
+        let size = size(serve);
+        assert!(size <= 1024, "{size} bytes");
     }
 }

@@ -54,7 +54,7 @@ impl Parked<'_> {
                     return Next::Leave;
                 }
             }
-            let mut buffer = self.shared.buffers.take();
+            let mut buffer = self.shared.buffers.take(false);
             match self.client.try_read(&mut buffer) {
                 Ok(0) => return Next::Leave,
                 Ok(read) => inbox

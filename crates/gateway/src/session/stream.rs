@@ -5,6 +5,7 @@
 
 use super::secured::Secured;
 use socket2::SockRef;
+use std::future::poll_fn;
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::time::Duration;
@@ -33,11 +34,11 @@ impl Stream {
         }
     }
 
-    /// Ends when it is worth to try to read.
+    /// Ends when it is worth to try to read. Only one task waits for that, so that it needs no place in a list.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tls(secured) if secured.has_something() => Ok(()),
-            Self::Plain(_) | Self::Tls(_) => self.tcp().readable().await,
+            Self::Plain(_) | Self::Tls(_) => poll_fn(|context| self.tcp().poll_read_ready(context)).await,
         }
     }
 
@@ -73,7 +74,9 @@ impl Stream {
             };
             match written {
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.tcp().writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    poll_fn(|context| self.tcp().poll_write_ready(context)).await?;
+                }
                 Err(error) => return Err(error),
             }
         }
