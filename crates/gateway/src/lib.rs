@@ -13,24 +13,31 @@
 //! | `accept` | the port that clients connect to |
 //! | `doors` | how many connections there may be, in all and of one address, and how fast they may come |
 //! | `session` | one client: login, check, hold, forward, refuse; and what becomes of it when its database goes |
+//! | `reads` | the port for reads: which replicas take them, and who must leave one |
+//! | `credentials` | whom the gateway itself logs in as |
 //! | `resolve` | names of pods to addresses |
 //! | `heard` | whom it last had an answer from (R21) |
 
 mod accept;
 mod admin;
 mod buffers;
+mod cells;
 mod config;
 mod control;
+mod credentials;
 mod doors;
 mod gateway;
 mod heard;
 mod metrics;
 mod plane;
+mod reads;
 mod resolve;
 mod session;
 mod token;
 
-pub use config::{Config, Limits, Pod, Routing, Timeouts};
+pub use cells::cell;
+pub use config::{Config, Limits, Pod, Reads, Routing, Timeouts};
+pub use credentials::Credentials;
 pub use gateway::{Gateway, StartError};
 pub use plane::Plane;
 pub use resolve::Resolve;

@@ -5,6 +5,7 @@
 )]
 
 use super::parse::BadSpec;
+use super::reads::Reads;
 use crate::times;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,11 @@ use std::time::Duration;
 /// The gateway that clients connect to.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"))]
+#[x_kube(
+    validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"),
+    validation = Rule::new("self.enabled || !self.reads.enabled").message("spec.gateway.reads.enabled is true and spec.gateway.enabled is false: the port for reads is one of the gateways'; enable them, or remove spec.gateway.reads"),
+    validation = Rule::new("self.enabled || !self.wakeOnConnect").message("spec.gateway.wakeOnConnect is true and spec.gateway.enabled is false: nobody is there to connect to; remove one of them"),
+)]
 pub struct Gateway {
     /// Whether the operator runs one. Without it nothing cuts the sessions of an old MAIN.
     #[serde(default = "yes")]
@@ -76,6 +81,17 @@ pub struct Gateway {
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new("self.matches('^[^\\\\s]+:[0-9]+$')").message("spec.gateway.routeReader is HOST:PORT, such as reads.example.com:7687"))]
     pub route_reader: Option<String>,
+    /// The port for reads, which replicas take.
+    #[serde(default)]
+    pub reads: Reads,
+    /// Whether a connection wakes a cluster that hibernates: the gateway sets spec.hibernated to false. The gateways may
+    /// change this one object then, and nothing else of it is changed.
+    #[serde(default)]
+    pub wake_on_connect: bool,
+    /// How long a connection waits for a cluster that wakes up.
+    #[serde(default = "two_minutes")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('30m')").message("spec.gateway.wakeTimeout is a duration of 1s to 30m, such as 2m"))]
+    pub wake_timeout: String,
 }
 
 const fn yes() -> bool {
@@ -96,6 +112,10 @@ fn ten_seconds() -> String {
 
 fn twenty_seconds() -> String {
     "20s".to_owned()
+}
+
+fn two_minutes() -> String {
+    "2m".to_owned()
 }
 
 const fn thousand() -> u32 {
@@ -124,6 +144,9 @@ impl Default for Gateway {
             new_per_second_per_source: None,
             route_writer: None,
             route_reader: None,
+            reads: Reads::default(),
+            wake_on_connect: false,
+            wake_timeout: two_minutes(),
         }
     }
 }
@@ -141,6 +164,8 @@ pub struct GatewayTimes {
     pub connect: Duration,
     /// For a client's part of the login.
     pub login: Duration,
+    /// For a cluster to wake up.
+    pub wake: Duration,
 }
 
 impl Gateway {
@@ -162,6 +187,7 @@ impl Gateway {
                 .transpose()?,
             connect: read("gateway.connectTimeout", &self.connect_timeout)?,
             login: read("gateway.loginTimeout", &self.login_timeout)?,
+            wake: read("gateway.wakeTimeout", &self.wake_timeout)?,
         })
     }
 }
@@ -180,7 +206,14 @@ mod tests {
 
     #[test]
     fn a_time_that_cannot_be_read_is_named() {
-        for field in ["hold", "drain", "idle", "connectTimeout", "loginTimeout"] {
+        for field in [
+            "hold",
+            "drain",
+            "idle",
+            "connectTimeout",
+            "loginTimeout",
+            "wakeTimeout",
+        ] {
             let gateway: Gateway = serde_json::from_value(serde_json::json!({ field: "soon" })).unwrap();
             assert!(
                 gateway.times().unwrap_err().to_string().contains(field),

@@ -2,12 +2,14 @@
 
 mod gateway;
 mod parse;
+mod reads;
 mod spec;
 mod status;
 pub mod wishes;
 
 pub use gateway::{Gateway, GatewayTimes};
 pub use parse::{BadSpec, parse_moment};
+pub use reads::Reads;
 pub use spec::{
     Credentials, Durability, Failover, FenceTimeout, HardReset, MemgraphCluster, MemgraphClusterSpec, Pause,
     Storage, WritesWithoutSync,

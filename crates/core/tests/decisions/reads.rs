@@ -1,9 +1,11 @@
 //! Where a read gateway may send a read, and for whom.
 
 use super::cluster::{Situation, TERM, cluster};
+use mainstay_core::memgraph::gate::Route;
 use mainstay_core::memgraph::ids::{Ordinal, Term};
-use mainstay_core::memgraph::observed::{Registration, Status};
-use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Reads, may_read};
+use mainstay_core::memgraph::observed::{Registration, Role, Status};
+use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Readers, Reads, login, may_read, readers};
+use mainstay_core::memgraph::record::Writes;
 use mainstay_core::memgraph::rules::Rules;
 
 const READS: Reads = Reads {
@@ -109,6 +111,78 @@ fn r22_only_a_client_that_the_serving_main_let_in_may_read() {
     );
     for stranger in [None, Some(other), Some(older)] {
         assert_eq!(ask(stranger, Rules::ALL), Err(NotRead::NotLetIn), "{stranger:?}");
+    }
+}
+
+/// Who takes reads, of all that MAIN lists.
+fn who(situation: &Situation, reads: Reads) -> Result<Readers, NotRead> {
+    let record = situation.record.as_ref().ok_or(NotRead::NotServing)?;
+    let rows: Vec<Registration> = [1, 2].into_iter().filter_map(|pod| row(situation, pod)).collect();
+    readers(record, &rows, Some(CLIENT), reads, Rules::ALL)
+}
+
+#[test]
+fn main_takes_reads_only_when_no_replica_may() {
+    let (main, both) = (
+        Reads {
+            from_main: true,
+            ..READS
+        },
+        Reads {
+            from_sync: true,
+            from_main: true,
+            ..READS
+        },
+    );
+    let replicas = |pods: &[u8]| Ok(Readers::Replicas(pods.iter().copied().map(Ordinal).collect()));
+    let far = || cluster().listed(2, |r| r.behind = -11);
+    assert_eq!(who(&cluster(), READS), replicas(&[2]));
+    assert_eq!(who(&cluster(), main), replicas(&[2]));
+    assert_eq!(who(&cluster(), both), replicas(&[1, 2]));
+    assert_eq!(who(&far(), both), replicas(&[1]));
+    assert_eq!(who(&far(), main), Ok(Readers::Main(Ordinal(0))));
+    assert_eq!(who(&far(), READS), Err(NotRead::TooFarBehind));
+    let alone = || cluster().unregistered(1).unregistered(2);
+    assert_eq!(who(&alone(), READS), Err(NotRead::NotFollowing));
+    assert_eq!(who(&alone(), main), Ok(Readers::Main(Ordinal(0))));
+    assert_eq!(who(&cluster().no_main(1), both), Err(NotRead::NotServing));
+}
+
+#[test]
+fn a_pod_that_is_listed_twice_must_be_allowed_by_both_rows() {
+    let situation = cluster();
+    let record = situation.record.as_ref().expect("a record");
+    let near = row(&situation, 2).expect("it is listed");
+    let far = Registration { behind: -11, ..near };
+    let ask = |rows: &[Registration]| readers(record, rows, Some(CLIENT), READS, Rules::ALL);
+    assert!(ask(&[near, near]).is_ok());
+    for rows in [[near, far], [far, near]] {
+        assert_eq!(ask(&rows), Err(NotRead::TooFarBehind));
+    }
+}
+
+#[test]
+fn a_client_logs_in_where_main_serves_and_only_a_checked_main_lets_it_in() {
+    let situation = cluster();
+    let record = situation.record.as_ref().expect("a record");
+    let route = Route {
+        pod: Ordinal(0),
+        term: TERM,
+    };
+    assert_eq!(login(record), Some(route));
+    for closed in [record.held(record.since), record.with_writes(Writes::Closed)] {
+        assert_eq!(login(&closed), Some(route), "a login commits nothing");
+    }
+    let gone = cluster().no_main(1);
+    assert_eq!(login(gone.record.as_ref().expect("a record")), None);
+    let by = |role, mark| LetIn::by(route, role, mark, Rules::ALL);
+    assert_eq!(by(Role::Main, Some(TERM)), Some(CLIENT));
+    for (role, mark) in [
+        (Role::Replica, Some(TERM)),
+        (Role::Main, Some(Term(TERM.0 - 1))),
+        (Role::Main, None),
+    ] {
+        assert_eq!(by(role, mark), None, "{role:?} {mark:?}");
     }
 }
 

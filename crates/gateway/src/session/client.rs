@@ -3,6 +3,7 @@
 //! It may be spoken with more than one database, one after the other: what the client said is kept until somebody
 //! admitted it, and what it was answered is remembered.
 
+use super::reading::Login;
 use super::wire::{Wire, WireError, close_gently};
 use bolt::frame::frame_into;
 use bolt::handshake::{HandshakeError, Proposals, ServerHandshake, choose};
@@ -50,6 +51,8 @@ pub(crate) struct Client {
     hello: Option<Secret>,
     hello_answered: bool,
     logon: Option<Secret>,
+    /// On the port for reads: MAIN let it in.
+    pub(crate) login: Option<Login>,
 }
 
 /// What a client said to log in, kept as long as its session lives: it is said again to the next database. It is in
@@ -81,6 +84,7 @@ impl Client {
             hello: None,
             hello_answered: false,
             logon: None,
+            login: None,
         })
     }
 

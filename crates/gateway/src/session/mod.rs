@@ -11,6 +11,8 @@ mod client;
 mod course;
 mod forward;
 mod parked;
+mod read_only;
+mod reading;
 mod requests;
 mod route;
 mod statement;
@@ -19,15 +21,19 @@ mod wire;
 
 use crate::buffers::Buffers;
 use crate::config::Config;
-use crate::control::Control;
+use crate::control::{Control, Epoch};
 use crate::metrics::Metrics;
+use crate::reads::{Reading, Seat};
 use crate::resolve::Resolve;
+pub(crate) use admit::dial;
 use admit::{Admitted, NotAdmitted, admit};
+pub(crate) use backend::{Backend, BackendError, Checked};
 use bolt::message::Failure;
 use bolt::version::Version;
 use client::Client;
 use course::{Course, Now};
 use forward::{End, Forward, Inbox, Refusing};
+use mainstay_core::memgraph::ids::Ordinal;
 use parked::{Next, Parked};
 use prometheus_client::metrics::gauge::Gauge;
 use requests::Requests;
@@ -35,12 +41,12 @@ use socket2::{SockRef, TcpKeepalive};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
-use talk::Alone;
+use talk::{Alone, Loss, Reply};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-/// What every session of a gateway shares.
+/// What every session of a port of a gateway shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -52,11 +58,48 @@ pub(crate) struct Shared {
     pub(crate) waiting: Arc<Semaphore>,
     /// The gateway is told to stop.
     pub(crate) ending: CancellationToken,
+    /// On the port for reads: who takes them.
+    pub(crate) reading: Option<Arc<Reading>>,
+}
+
+impl Shared {
+    /// The same gateway, for its port for reads.
+    pub(crate) fn for_reads(&self, reading: Arc<Reading>, metrics: Arc<Metrics>) -> Self {
+        let Self {
+            config,
+            control,
+            resolve,
+            metrics: _,
+            buffers,
+            waiting,
+            ending,
+            reading: _,
+        } = self;
+        Self {
+            config: config.clone(),
+            control: control.clone(),
+            resolve: resolve.clone(),
+            metrics,
+            buffers: buffers.clone(),
+            waiting: Arc::clone(waiting),
+            ending: ending.clone(),
+            reading: Some(reading),
+        }
+    }
+
+    /// The epochs that its sessions obey.
+    fn epochs(&self) -> watch::Receiver<Arc<Epoch>> {
+        match &self.reading {
+            None => self.control.epochs(),
+            Some(_) => self.control.reading(),
+        }
+    }
 }
 
 /// Serves one client until it goes, or is sent away.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     tune(&stream);
+    let _reader = shared.reading.as_ref().map(Reading::reader);
     let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
     let mut client = match Client::greet(stream, limits.login_message, timeouts.client).await {
         Ok(client) => client,
@@ -116,24 +159,50 @@ async fn send_away(client: Client, refusal: NotAdmitted) {
 /// What a client is told by a gateway that is told to stop.
 const ENDING: &str = "This gateway is shutting down.";
 
+/// Whom a session is with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum With {
+    /// What is said here may be committed.
+    Main,
+    /// Nothing that is said here can be.
+    Replica(Ordinal),
+}
+
+impl With {
+    fn of(seat: Option<&Seat>) -> Self {
+        match seat {
+            Some(seat) if !seat.is_main => Self::Replica(seat.pod),
+            Some(_) | None => Self::Main,
+        }
+    }
+}
+
 /// From the first database to the end of the session.
 async fn go_on(shared: &Shared, mut client: Client, mut admitted: Admitted) {
     let mut inbox = Inbox::new(client.take_unread());
     let mut answer = Some(mem::take(&mut admitted.answer));
     let version = admitted.version;
     loop {
+        let with = With::of(admitted.seat.as_ref());
         let (end, now) = stay(shared, &client, &mut inbox, admitted, answer.take()).await;
-        let why = match end {
-            End::Client | End::Refused => return client.close().await,
-            End::Cut | End::Drained => "The MAIN was changed.",
-            End::Ending => ENDING,
-            End::NotMain => "The database is not MAIN any more.",
-            End::Backend => {
+        let why = match (end, with) {
+            (End::Client | End::Refused, _) => return client.close().await,
+            (End::Cut | End::Drained, With::Main) => "The MAIN was changed.",
+            (End::Cut | End::Drained, With::Replica(_)) => "The replica takes no reads any more.",
+            (End::Ending, _) => ENDING,
+            (End::NotMain, _) => "The database is not MAIN any more.",
+            (End::Backend, With::Main) => {
                 shared.control.doubt();
                 "The connection to the MAIN was lost."
             }
+            (End::Backend, With::Replica(pod)) => {
+                if let Some(reading) = &shared.reading {
+                    reading.shun(pod);
+                }
+                "The connection to the replica was lost."
+            }
         };
-        let Some(alone) = part(shared, &client, version, &mut inbox, now, why).await else {
+        let Some(alone) = part(shared, &client, version, &mut inbox, now, why, with).await else {
             shared.metrics.lost("closed");
             return client.close().await;
         };
@@ -160,6 +229,7 @@ async fn stay(
         version,
         answer: _,
         voice,
+        seat,
     } = admitted;
     let (backend, late) = backend.into_parts();
     let course = Course::default();
@@ -170,6 +240,7 @@ async fn stay(
         backend: &backend,
         version,
         voice: voice.as_deref(),
+        with: With::of(seat.as_ref()),
         epoch: &epoch,
         course: &course,
     };
@@ -197,6 +268,7 @@ async fn stay(
         SockRef::from(&backend).set_linger(Some(Duration::ZERO)).ok();
     }
     drop(backend);
+    drop(seat);
     // From here on the next record may be confirmed.
     drop(stay);
     (end, course.into_now())
@@ -210,6 +282,7 @@ async fn part(
     inbox: &mut Inbox,
     now: Now,
     why: &str,
+    with: With,
 ) -> Option<Alone> {
     let Now {
         talk,
@@ -233,6 +306,11 @@ async fn part(
     let replies: Vec<_> = left
         .replies
         .into_iter()
+        .map(|reply| match (reply, with) {
+            // A replica commits nothing of what it is told.
+            (Reply::Failure(Loss::Unknown), With::Replica(_)) => Reply::Failure(Loss::Nothing),
+            (reply, _) => reply,
+        })
         .map(|reply| parked.response(reply))
         .collect();
     parked.say(&replies).await.ok()?;
