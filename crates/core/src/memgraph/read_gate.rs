@@ -5,7 +5,15 @@ use super::ids::{Ordinal, Term};
 use super::observed::{Mode, Registration, Role, Status};
 use super::record::{Record, State};
 use super::rules::{Rule, Rules};
+use crate::time::Time;
 use std::fmt;
+use std::time::Duration;
+
+/// How long ago a replica may last have been fed that MAIN calls `invalid`.
+///
+/// MAIN says so of a dead replica, of one with other data, and, under load, every now and then of one that missed a
+/// transaction and has it a moment later. The last one's timestamp grows all the same.
+const FED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the user declared about reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +106,7 @@ pub fn may_read(
     listed: Option<&Registration>,
     client: Option<LetIn>,
     reads: Reads,
+    now: Time,
     rules: Rules,
 ) -> Result<(), NotRead> {
     let main = record
@@ -127,7 +136,12 @@ pub fn may_read(
         return Err(NotRead::IsSync);
     }
     // Under load an ASYNC replica is in `recovery` most of the time: only how far it is behind says anything.
-    if matches!(row.status, Status::Invalid | Status::Diverged) {
+    let follows = match row.status {
+        Status::Ready | Status::Replicating | Status::Recovery => true,
+        Status::Invalid => row.moved.is_some_and(|at| now.since(at) <= FED_WITHIN),
+        Status::Diverged => false,
+    };
+    if !follows {
         return Err(NotRead::NotFollowing);
     }
     let near = row.behind <= 0 && row.behind.unsigned_abs() <= reads.max_lag;
@@ -142,10 +156,11 @@ pub fn readers(
     listed: &[Registration],
     client: Option<LetIn>,
     reads: Reads,
+    now: Time,
     rules: Rules,
 ) -> Result<Readers, NotRead> {
     let main = login(record).ok_or(NotRead::NotServing)?.pod;
-    let ask = |pod, row| may_read(record, pod, row, client, reads, rules);
+    let ask = |pod, row| may_read(record, pod, row, client, reads, now, rules);
     let mut pods: Vec<Ordinal> = listed.iter().map(|row| row.name.pod()).collect();
     pods.sort_unstable();
     pods.dedup();

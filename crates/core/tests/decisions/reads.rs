@@ -7,12 +7,15 @@ use mainstay_core::memgraph::observed::{Registration, Role, Status};
 use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Readers, Reads, login, may_read, readers};
 use mainstay_core::memgraph::record::Writes;
 use mainstay_core::memgraph::rules::Rules;
+use mainstay_core::time::Time;
 
 const READS: Reads = Reads {
     max_lag: 10,
     from_sync: false,
     from_main: false,
 };
+
+const NOW: Time = Time(100_000);
 
 const CLIENT: LetIn = LetIn {
     by: Ordinal(0),
@@ -28,14 +31,24 @@ fn row(situation: &Situation, pod: u8) -> Option<Registration> {
 fn read(situation: &Situation, pod: u8, reads: Reads, rules: Rules) -> Result<(), NotRead> {
     let record = situation.record.as_ref().ok_or(NotRead::NotServing)?;
     let listed = row(situation, pod);
-    may_read(record, Ordinal(pod), listed.as_ref(), Some(CLIENT), reads, rules)
+    may_read(
+        record,
+        Ordinal(pod),
+        listed.as_ref(),
+        Some(CLIENT),
+        reads,
+        NOW,
+        rules,
+    )
 }
 
 #[test]
 fn reads_go_to_an_async_replica_that_is_near_enough() {
     let at = |behind| cluster().listed(2, |r| r.behind = behind);
     let recovering = at(-10).listed(2, |r| r.status = Status::Recovery);
-    for near in [at(0), at(-10), recovering] {
+    // It missed a transaction, and is fed all the same.
+    let missed = at(-2).listed(2, |r| (r.status, r.moved) = (Status::Invalid, Some(Time(95_000))));
+    for near in [at(0), at(-10), recovering, missed] {
         assert_eq!(read(&near, 2, READS, Rules::ALL), Ok(()));
     }
     for far in [at(-11), at(1)] {
@@ -53,7 +66,11 @@ fn a_pod_that_does_not_follow_main_takes_no_reads() {
             NotRead::NotFollowing,
         ),
         (
-            cluster().listed(2, |r| r.status = Status::Invalid),
+            cluster().listed(2, |r| (r.status, r.moved) = (Status::Invalid, None)),
+            NotRead::NotFollowing,
+        ),
+        (
+            cluster().listed(2, |r| (r.status, r.moved) = (Status::Invalid, Some(Time(94_999)))),
             NotRead::NotFollowing,
         ),
         (
@@ -97,7 +114,7 @@ fn r22_only_a_client_that_the_serving_main_let_in_may_read() {
     let situation = cluster();
     let record = situation.record.as_ref().expect("a record");
     let listed = row(&situation, 2);
-    let ask = |client, rules| may_read(record, Ordinal(2), listed.as_ref(), client, READS, rules);
+    let ask = |client, rules| may_read(record, Ordinal(2), listed.as_ref(), client, READS, NOW, rules);
     assert_eq!(ask(Some(CLIENT), Rules::ALL), Ok(()));
     let (other, older) = (
         LetIn {
@@ -118,7 +135,7 @@ fn r22_only_a_client_that_the_serving_main_let_in_may_read() {
 fn who(situation: &Situation, reads: Reads) -> Result<Readers, NotRead> {
     let record = situation.record.as_ref().ok_or(NotRead::NotServing)?;
     let rows: Vec<Registration> = [1, 2].into_iter().filter_map(|pod| row(situation, pod)).collect();
-    readers(record, &rows, Some(CLIENT), reads, Rules::ALL)
+    readers(record, &rows, Some(CLIENT), reads, NOW, Rules::ALL)
 }
 
 #[test]
@@ -154,7 +171,7 @@ fn a_pod_that_is_listed_twice_must_be_allowed_by_both_rows() {
     let record = situation.record.as_ref().expect("a record");
     let near = row(&situation, 2).expect("it is listed");
     let far = Registration { behind: -11, ..near };
-    let ask = |rows: &[Registration]| readers(record, rows, Some(CLIENT), READS, Rules::ALL);
+    let ask = |rows: &[Registration]| readers(record, rows, Some(CLIENT), READS, NOW, Rules::ALL);
     assert!(ask(&[near, near]).is_ok());
     for rows in [[near, far], [far, near]] {
         assert_eq!(ask(&rows), Err(NotRead::TooFarBehind));
@@ -196,6 +213,6 @@ fn without_their_rules_a_stranger_reads_and_the_sync_replica_is_read_from() {
     let record = situation.record.as_ref().expect("a record");
     let listed = row(&situation, 2);
     let without = Rules::ALL.without(Rule::R22);
-    let stranger = may_read(record, Ordinal(2), listed.as_ref(), None, READS, without);
+    let stranger = may_read(record, Ordinal(2), listed.as_ref(), None, READS, NOW, without);
     assert_eq!(stranger, Ok(()), "R22 is off");
 }

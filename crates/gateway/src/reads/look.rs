@@ -12,9 +12,11 @@ use bolt::message::{Auth, Hello, Request, tag};
 use bolt::packstream::Dict;
 use bolt::version::Version;
 use mainstay_core::memgraph::gate::Route;
+use mainstay_core::memgraph::ids::RegistrationName;
 use mainstay_core::memgraph::observed::Registration;
 use mainstay_core::memgraph::rows::{Cell, Replica, RowError};
 use mainstay_core::time::Time;
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
@@ -25,6 +27,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(1);
+/// Between the first ones: whether a replica is being fed is seen only by looking again, and somebody waits.
+const AT_FIRST: Duration = Duration::from_millis(200);
+const FIRST: u32 = 5;
 /// After a look that failed.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long it is gone on after the last reader left: the next one usually comes soon.
@@ -107,9 +112,10 @@ async fn look(shared: &Shared, reading: &Reading) {
 async fn look_at(shared: &Shared, reading: &Reading, epoch: &Epoch, by: Route) -> Result<(), LookError> {
     let (mut main, version) = open(shared, reading, epoch, by).await?;
     let mut wanted = Instant::now();
-    loop {
+    let mut fed = Fed::default();
+    for look in 0_u32.. {
         let at = Instant::now();
-        let rows = ask(shared, &mut main, version).await?;
+        let rows = ask(shared, &mut main, version, &mut fed, reading.now()).await?;
         reading.known.send_replace(Some(Known { by, at, rows }));
         if *reading.readers.borrow() > 0 {
             wanted = at;
@@ -117,7 +123,28 @@ async fn look_at(shared: &Shared, reading: &Reading, epoch: &Epoch, by: Route) -
         if at.saturating_duration_since(wanted) > LINGER {
             return Ok(());
         }
-        sleep_until(at + EVERY).await;
+        sleep_until(at + if look < FIRST { AT_FIRST } else { EVERY }).await;
+    }
+    Ok(())
+}
+
+/// How far each replica was, and when it was last seen to get further.
+#[derive(Debug, Default)]
+struct Fed(BTreeMap<RegistrationName, (i64, Option<Time>)>);
+
+impl Fed {
+    /// It is as far as this now. When did it last get further?
+    fn note(&mut self, name: RegistrationName, ts: Option<i64>, now: Time) -> Option<Time> {
+        let Some(ts) = ts else {
+            self.0.remove(&name);
+            return None;
+        };
+        let (last, moved) = self.0.entry(name).or_insert((ts, None));
+        if ts > *last {
+            *moved = Some(now);
+        }
+        *last = ts;
+        *moved
     }
 }
 
@@ -167,7 +194,13 @@ async fn log_in(main: &mut Backend, version: Version, auth: Auth<'static>) -> Re
     Ok(())
 }
 
-async fn ask(shared: &Shared, main: &mut Backend, version: Version) -> Result<Vec<Registration>, LookError> {
+async fn ask(
+    shared: &Shared,
+    main: &mut Backend,
+    version: Version,
+    fed: &mut Fed,
+    now: Time,
+) -> Result<Vec<Registration>, LookError> {
     let answer = main.query(version, QUESTION).await?;
     let columns: Vec<&str> = answer.fields.iter().map(String::as_str).collect();
     let prefix = shared.config.cluster.to_string().replace('-', "_");
@@ -177,8 +210,9 @@ async fn ask(shared: &Shared, main: &mut Backend, version: Version) -> Result<Ve
         match Replica::read(&prefix, &columns, &cells) {
             Ok(replica) => {
                 let means = means(shared, &replica).await;
-                // Since when it has been so is the operator's affair.
-                found.push(replica.registration(means, Time::ZERO, None));
+                let moved = fed.note(replica.name, replica.ts(), now);
+                // Since when it has had its status is the operator's affair.
+                found.push(replica.registration(means, Time::ZERO, moved));
             }
             // Somebody else's replica: none of ours to read from.
             Err(RowError::Name(_)) => {}
@@ -204,4 +238,25 @@ async fn means(shared: &Shared, replica: &Replica) -> bool {
     };
     let known = shared.resolve.addresses(&pod, config.backend_port).await;
     known.is_ok_and(|all| all.iter().any(|one| one.ip() == address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_core::memgraph::ids::Ordinal;
+
+    #[test]
+    fn a_replica_is_fed_when_it_is_seen_to_get_further() {
+        let name = RegistrationName::Async(Ordinal(2));
+        let mut fed = Fed::default();
+        let mut at = |ms, ts| fed.note(name, ts, Time(ms));
+        assert_eq!(at(1, Some(7)), None, "seen once");
+        assert_eq!(at(2, Some(7)), None);
+        assert_eq!(at(3, Some(9)), Some(Time(3)));
+        assert_eq!(at(4, Some(9)), Some(Time(3)));
+        assert_eq!(at(5, Some(4)), Some(Time(3)), "it was set back");
+        assert_eq!(at(6, Some(5)), Some(Time(6)));
+        assert_eq!(at(7, None), None, "it is not attached");
+        assert_eq!(at(8, Some(9)), None);
+    }
 }

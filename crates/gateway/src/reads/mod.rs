@@ -23,6 +23,7 @@ use berths::Berths;
 use mainstay_core::memgraph::Rules;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Readers, readers};
+use mainstay_core::time::Time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -34,6 +35,7 @@ pub(crate) struct Reading {
     control: Control,
     known: watch::Sender<Option<Known>>,
     berths: Mutex<Berths>,
+    began: Instant,
     /// How many sessions there are: nobody asks MAIN for nobody.
     readers: watch::Sender<usize>,
 }
@@ -57,6 +59,7 @@ impl Reading {
             control,
             known: watch::Sender::new(None),
             berths: Mutex::default(),
+            began: Instant::now(),
             readers: watch::Sender::new(0),
         }
     }
@@ -117,7 +120,19 @@ impl Reading {
         let listed = known
             .as_ref()
             .map_or(&[][..], |known| known.rows(&record, Instant::now()));
-        readers(&record, listed, client, self.config.policy, Rules::ALL)
+        readers(
+            &record,
+            listed,
+            client,
+            self.config.policy,
+            self.now(),
+            Rules::ALL,
+        )
+    }
+
+    /// As the decisions take it. Nobody else sees this clock.
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     fn berths(&self) -> MutexGuard<'_, Berths> {

@@ -143,7 +143,8 @@ impl Readers {
 
     /// Lets each end its read. The fewest reads that one of them had.
     pub(crate) async fn end(mut self) -> Result<usize> {
-        self.stop.send(true)?;
+        // Those that failed are gone; why, is said below.
+        self.stop.send_replace(true);
         let mut fewest = usize::MAX;
         while let Some(ended) = self.clients.join_next().await {
             fewest = fewest.min(ended.context("a reader panicked")??);

@@ -262,7 +262,9 @@ pub(crate) async fn metric(gateway: &Gateway, name: &str) -> f64 {
         });
         (shown == wanted || both == wanted).then_some(value)
     });
-    values.filter_map(|value| value.parse::<f64>().ok()).sum()
+    values
+        .filter_map(|value| value.parse::<f64>().ok())
+        .fold(0.0, |sum, value| sum + value)
 }
 
 /// Waits until something is so.

@@ -197,3 +197,37 @@ async fn an_idle_port_for_reads_asks_main_for_nothing() {
         client = client => panic!("nobody answers, but {client:?}"),
     }
 }
+
+#[tokio::test]
+async fn under_load_a_replica_is_read_from_although_main_calls_it_other_than_ready() {
+    let policy = read_gate::Reads {
+        max_lag: 1_000_000,
+        ..POLICY
+    };
+    let world = World::start(&["ASYNC"], policy).await;
+    let mut writers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let mut writer = world.bed.client().await.unwrap();
+        writers.spawn(async move {
+            loop {
+                write(&mut writer).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+    let mut shown = std::collections::BTreeSet::new();
+    let mut client = world.reader().await.unwrap();
+    let began = Instant::now();
+    // Longer than what MAIN said last is believed.
+    while began.elapsed() < Duration::from_secs(8) {
+        count(&mut client).await;
+        shown.insert(world.listed(1).await.0);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    writers.shutdown().await;
+    assert!(shown.iter().any(|status| status != "ready"), "{shown:?}");
+    assert_eq!(
+        metric(&world.bed.gateway, "cut_sessions_total").await.to_string(),
+        "0"
+    );
+}

@@ -152,7 +152,7 @@ impl World {
 }
 
 /// Has `replica` follow `main` under the name of this pod.
-pub(crate) async fn follow(main: &Database, replica: &Database, number: u8, mode: &str) {
+async fn follow(main: &Database, replica: &Database, number: u8, mode: &str) {
     let address = replica.server.bolt().ip();
     let port = free_port(address);
     let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");

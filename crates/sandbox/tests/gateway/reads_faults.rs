@@ -1,7 +1,7 @@
 //! What becomes of a read session when its replica may not be read from any more.
 
 use crate::bed::{PATIENCE, count, metric, no_main, serving, taken, until, write};
-use crate::reads_bed::{POLICY, World, failure, follow, run};
+use crate::reads_bed::{POLICY, World, failure, run};
 use bolt::message::{FailureClass, Fetch, Request, Run};
 use mainstay_core::memgraph::ids::{Ordinal, ProcessId, ResetId, Term};
 use mainstay_core::memgraph::record::Reset;
@@ -19,6 +19,11 @@ async fn on_both(world: &World, goes: usize) -> (Client, Client) {
     } else {
         (one, two)
     }
+}
+
+/// A session in the middle of nothing was taken from its replica.
+async fn left(world: &World) {
+    until("left", async || metric(&world.bed.gateway, "parked").await > 0.0).await;
 }
 
 /// Nothing is lost, and the session goes on.
@@ -88,7 +93,8 @@ async fn a_replica_that_falls_too_far_behind_is_left_and_taken_again_when_it_cau
         write(&mut writer).await.unwrap();
     }
     until("behind", async || world.listed(2).await.1 < -10).await;
-    until("it moved", async || world.pod_of(&mut idle).await == 1).await;
+    left(&world).await;
+    assert_eq!(world.pod_of(&mut idle).await, 1);
     world.pods[0].server.inject(&Fault::Clear).unwrap();
     until("level", async || world.listed(2).await.1 == 0).await;
     // The next sessions go where there are fewer.
@@ -104,7 +110,8 @@ async fn a_replica_that_does_not_follow_any_more_is_left() {
     let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
     let (_stays, mut idle) = on_both(&world, 2).await;
     run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;
-    until("it moved", async || world.pod_of(&mut idle).await == 1).await;
+    left(&world).await;
+    assert_eq!(world.pod_of(&mut idle).await, 1);
 }
 
 #[tokio::test]
@@ -121,10 +128,7 @@ async fn a_replica_that_is_to_be_reset_is_left_at_once() {
         since: Time::ZERO,
     });
     world.tell(&record);
-    until("it was left", async || {
-        metric(&world.bed.gateway, "parked").await > 0.0
-    })
-    .await;
+    left(&world).await;
     assert_eq!(world.pod_of(&mut idle).await, 1);
 }
 
@@ -135,6 +139,7 @@ async fn when_main_moves_sessions_log_in_with_the_next_one_and_see_nothing() {
     count(&mut idle).await;
     busy.begin().await.unwrap();
     count(&mut busy).await;
+    let register = world.registration(2).await;
     // Pod 0 goes; pod 1 takes over in term 5, and pod 2 follows it.
     let lost = no_main(&serving(4, 0), 1);
     world.tell(&lost);
@@ -144,7 +149,7 @@ async fn when_main_moves_sessions_log_in_with_the_next_one_and_see_nothing() {
     run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;
     run(&mut world.pods[1].client().await, "SET REPLICATION ROLE TO MAIN").await;
     world.pods[1].mark(5).await;
-    follow(&world.pods[1], &world.pods[2], 2, "ASYNC").await;
+    run(&mut world.pods[1].client().await, &register).await;
     world.tell(&taken(&lost, 1));
     assert_eq!(world.pod_of(&mut idle).await, 2);
     busy.reset().await.unwrap();
