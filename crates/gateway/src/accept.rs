@@ -15,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 /// After the system refused to accept, usually because files have run out.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// The doors of all ports of a gateway.
+pub(crate) type SharedDoors = Arc<Mutex<Doors>>;
+
 /// A connection's place, given back with it.
 struct Place {
     doors: Arc<Mutex<Doors>>,
@@ -46,9 +49,13 @@ impl Drop for Place {
 }
 
 /// Accepts until told to stop, then waits for sessions to end, then ends them.
-pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener, stop: CancellationToken) {
-    let doors = Arc::new(Mutex::new(Doors::new(shared.config.limits)));
-    let began = Instant::now();
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    doors: SharedDoors,
+    began: Instant,
+    stop: CancellationToken,
+) {
     // Connections that have not said yet who they are from.
     let nameless = Arc::new(Semaphore::new(shared.config.limits.connections));
     let mut sessions = JoinSet::new();

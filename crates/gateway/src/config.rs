@@ -1,8 +1,10 @@
 //! How a gateway runs.
 
+use crate::credentials::Credentials;
 use crate::front::{Back, Front};
 use crate::token::PushToken;
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
+use mainstay_core::memgraph::read_gate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,6 +21,8 @@ pub struct Config {
     pub pod: Option<Pod>,
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// The port for reads; none: there is none.
+    pub reads: Option<Reads>,
     /// Where pushes, health and metrics are served.
     pub admin: SocketAddr,
     /// Where the operator reaches `admin`, if that is not the address it is bound to.
@@ -39,12 +43,23 @@ pub struct Config {
     pub timeouts: Timeouts,
 }
 
+/// The port for reads.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    /// Where clients connect that only read.
+    pub listen: SocketAddr,
+    /// Who takes reads.
+    pub policy: read_gate::Reads,
+    /// Whom the gateway logs in as to ask MAIN for its replicas.
+    pub credentials: Credentials,
+}
+
 /// Whom `neo4j://` drivers are sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
     /// Where writes go, as HOST:PORT; otherwise where the client came in.
     pub writer: Option<String>,
-    /// Where reads go; otherwise where writes go.
+    /// Where reads go; otherwise to the port for reads of the host that writes go to, if there is one.
     pub reader: Option<String>,
     /// How long a driver may rely on it.
     pub ttl: Duration,
@@ -116,6 +131,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For the database to answer handshake, login and check, each.
     pub check: Duration,
+    /// For a cluster that hibernates to wake up because somebody connects; none: nobody wakes it.
+    pub wake: Option<Duration>,
     /// For one request to the Kubernetes API.
     pub api: Duration,
     /// For the second direction of a connection, once the first has ended.
@@ -135,6 +152,7 @@ impl Default for Timeouts {
             client: Duration::from_secs(10),
             connect: Duration::from_secs(1),
             check: Duration::from_secs(2),
+            wake: None,
             api: Duration::from_secs(3),
             half_closed: Duration::from_secs(30),
             idle: None,
@@ -154,6 +172,7 @@ impl Config {
             name: name.into(),
             pod: None,
             listen: anywhere,
+            reads: None,
             admin: anywhere,
             advertise: None,
             token: PushToken::None,

@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signal {
     flag: Arc<AtomicBool>,
+    /// Whose end is the end of this one, too.
+    whole: Option<Arc<Self>>,
     token: CancellationToken,
 }
 
@@ -24,7 +26,16 @@ impl Signal {
     }
 
     pub(crate) fn is_given(&self) -> bool {
-        self.flag.load(Ordering::Acquire)
+        self.flag.load(Ordering::Acquire) || self.whole.as_ref().is_some_and(|whole| whole.is_given())
+    }
+
+    /// One that is given with this one, or earlier by itself.
+    pub(crate) fn part(&self) -> Self {
+        Self {
+            flag: Arc::default(),
+            whole: Some(Arc::new(self.clone())),
+            token: self.token.child_token(),
+        }
     }
 
     /// Ends when it is given. To be awaited in one task: the waker that it was polled with first is the one that is
@@ -74,5 +85,27 @@ mod tests {
         let ticks = timeout(Duration::from_secs(10), both).await.unwrap();
         assert!(ticks > 2 && signal.is_given());
         signal.given().await;
+    }
+
+    #[tokio::test]
+    async fn a_part_is_given_with_the_whole_or_alone() {
+        let whole = Signal::default();
+        let (one, other) = (whole.part(), whole.part());
+        one.give();
+        one.given().await;
+        assert!(one.is_given() && !other.is_given() && !whole.is_given());
+        let wait = async {
+            let mut clock = tokio::time::interval(Duration::from_millis(1));
+            let mut wait = pin!(other.given());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut wait => return,
+                    _ = clock.tick() => whole.give(),
+                }
+            }
+        };
+        timeout(Duration::from_secs(10), wait).await.unwrap();
+        assert!(other.is_given());
     }
 }

@@ -4,10 +4,11 @@ use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::Args;
 use gateway::{
-    Back, BackendTls, Config, Front, Gateway, Limits, Percent, Plane, Pod, PushToken, Resolve, Routing,
-    ServerTls, Timeouts,
+    Back, BackendTls, Config, Credentials, Front, Gateway, Limits, Percent, Plane, Pod, PushToken, Reads, Resolve,
+    Routing, ServerTls, Timeouts,
 };
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
+use mainstay_core::memgraph::read_gate;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ pub(crate) struct Arguments {
     /// Where clients connect.
     #[arg(long, env = "MAINSTAY_LISTEN", default_value = "0.0.0.0:7687")]
     listen: SocketAddr,
+    #[command(flatten)]
+    reads: ReadsArguments,
     /// Where pushes, health and metrics are served.
     #[arg(long, env = "MAINSTAY_ADMIN", default_value = "0.0.0.0:7688")]
     admin: SocketAddr,
@@ -95,7 +98,7 @@ pub(crate) struct Arguments {
     /// Where neo4j:// drivers send writes, as HOST:PORT. Without it, where they came in.
     #[arg(long, env = "MAINSTAY_ROUTE_WRITER")]
     route_writer: Option<String>,
-    /// Where neo4j:// drivers send reads, as HOST:PORT. Without it, where writes go.
+    /// Where neo4j:// drivers send reads, as HOST:PORT. Without it, to the port for reads, if there is one.
     #[arg(long, env = "MAINSTAY_ROUTE_READER")]
     route_reader: Option<String>,
     /// How long neo4j:// drivers may rely on that.
@@ -126,12 +129,63 @@ pub(crate) struct Arguments {
     /// How many of a hundred sessions are logged when they end.
     #[arg(long, env = "MAINSTAY_ACCESS_LOG_PERCENT", default_value = "0", value_parser = percent)]
     access_log_percent: Percent,
+    /// A connection wakes a cluster that hibernates, and waits so long for it; if not given, nobody wakes it.
+    #[arg(long, env = "MAINSTAY_WAKE_ON_CONNECT", value_parser = duration)]
+    wake_on_connect: Option<Duration>,
     /// How long sessions may go on after SIGTERM. Keep it below terminationGracePeriodSeconds.
     #[arg(long, env = "MAINSTAY_DRAIN", default_value = "20s", value_parser = duration)]
     drain: Duration,
     /// A kubeconfig. Without it: the pod's own service account, or what kubectl would use.
     #[arg(long, env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
+}
+
+/// The port for reads.
+#[derive(Args)]
+struct ReadsArguments {
+    /// Where clients connect that only read; no such port if not given.
+    #[arg(long, env = "MAINSTAY_READS")]
+    reads: Option<SocketAddr>,
+    /// How far behind MAIN a replica may be that takes reads, in timestamps of MAIN.
+    #[arg(long, default_value_t = 1_000, requires = "reads")]
+    reads_max_lag: u64,
+    /// The SYNC replica takes reads, too.
+    #[arg(long, requires = "reads")]
+    reads_include_sync: bool,
+    /// MAIN takes reads while no replica does.
+    #[arg(long, requires = "reads")]
+    reads_fallback_to_main: bool,
+    /// A file with the name that the gateway logs in with, to ask MAIN for its replicas; nobody if not given.
+    #[arg(long, env = "MAINSTAY_USERNAME_FILE", requires = "password_file")]
+    username_file: Option<PathBuf>,
+    /// A file with its password.
+    #[arg(long, env = "MAINSTAY_PASSWORD_FILE", requires = "username_file")]
+    password_file: Option<PathBuf>,
+}
+
+impl ReadsArguments {
+    fn config(self) -> Option<Reads> {
+        let Self {
+            reads,
+            reads_max_lag,
+            reads_include_sync,
+            reads_fallback_to_main,
+            username_file,
+            password_file,
+        } = self;
+        Some(Reads {
+            listen: reads?,
+            policy: read_gate::Reads {
+                max_lag: reads_max_lag,
+                from_sync: reads_include_sync,
+                from_main: reads_fallback_to_main,
+            },
+            credentials: match (username_file, password_file) {
+                (Some(username), Some(password)) => Credentials::Files { username, password },
+                _ => Credentials::None,
+            },
+        })
+    }
 }
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
@@ -168,6 +222,7 @@ fn config(arguments: Arguments) -> Config {
         name,
         pod_uid,
         listen,
+        reads,
         admin,
         advertise,
         pod_ip,
@@ -197,6 +252,7 @@ fn config(arguments: Arguments) -> Config {
         proxy_protocol,
         backend_proxy_protocol,
         access_log_percent,
+        wake_on_connect,
         drain,
         kubeconfig: _,
     } = arguments;
@@ -211,6 +267,7 @@ fn config(arguments: Arguments) -> Config {
         name,
         pod,
         listen,
+        reads: reads.config(),
         admin,
         advertise: advertise.or(reached),
         token: match (push_token_file, push_token) {
@@ -255,6 +312,7 @@ fn config(arguments: Arguments) -> Config {
             client: client_timeout,
             connect: connect_timeout,
             check: check_timeout,
+            wake: wake_on_connect,
             idle,
             transactions,
             drain,
@@ -305,6 +363,30 @@ mod tests {
     }
 
     #[test]
+    fn the_port_for_reads_has_flags_of_its_own() {
+        let parse = |line: &str| Only::try_parse_from(line.split_whitespace());
+        let base = "gateway --cluster mg --name x";
+        let only = parse(&format!(
+            "{base} --reads 0.0.0.0:7690 --reads-max-lag 7 --reads-fallback-to-main --username-file /u --password-file /p"
+        ));
+        let only = only.unwrap_or_else(|error| panic!("{error}"));
+        let reads = config(only.arguments).reads.unwrap();
+        assert_eq!(
+            reads.policy,
+            read_gate::Reads {
+                max_lag: 7,
+                from_sync: false,
+                from_main: true
+            }
+        );
+        assert_eq!(reads.listen.port(), 7690);
+        assert!(matches!(reads.credentials, Credentials::Files { .. }));
+        for bad in ["--reads-include-sync", "--reads 0.0.0.0:7690 --username-file /u"] {
+            assert!(parse(&format!("{base} {bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn flags_become_the_configuration() {
         let line = "gateway --cluster mg --namespace db --name gw-1 --pod-uid 1-2 --pod-ip 10.0.0.9 \
                     --push-token-file /t --hold 3s --max-waiting 7 --admin 0.0.0.0:9000 --idle 90s --max-per-source 3 \
@@ -332,6 +414,7 @@ mod tests {
             (Some(Duration::from_secs(90)), Duration::from_millis(2500))
         );
         assert_eq!(config.routing.reader.as_deref(), Some("reads:7687"));
+        assert!(config.reads.is_none());
         assert!(config.front.tls.is_none() && config.back.tls.is_none());
         let secured = "gateway --cluster mg --name gw-1 --tls-cert-file /c --tls-key-file /k --tls-client-ca-file /ca \
                        --backend-ca-file /b --backend-server-name mg.example --proxy-protocol --access-log-percent 5";

@@ -6,6 +6,7 @@
 
 use super::gateway_front::{BackendTls, GatewayTls, ProxyProtocol};
 use super::parse::BadSpec;
+use super::reads::Reads;
 use crate::times;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,11 @@ use std::time::Duration;
 /// The gateway that clients connect to.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"))]
+#[x_kube(
+    validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"),
+    validation = Rule::new("self.enabled || !self.reads.enabled").message("spec.gateway.reads.enabled is true and spec.gateway.enabled is false: the port for reads is one of the gateways'; enable them, or remove spec.gateway.reads"),
+    validation = Rule::new("self.enabled || !self.wakeOnConnect").message("spec.gateway.wakeOnConnect is true and spec.gateway.enabled is false: nobody is there to connect to; remove one of them"),
+)]
 pub struct Gateway {
     /// Whether the operator runs one. Without it nothing cuts the sessions of an old MAIN.
     #[serde(default = "yes")]
@@ -90,6 +95,17 @@ pub struct Gateway {
     #[serde(default)]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 100").message("spec.gateway.accessLogPercent is 0 to 100"))]
     pub access_log_percent: u8,
+    /// The port for reads, which replicas take.
+    #[serde(default)]
+    pub reads: Reads,
+    /// Whether a connection wakes a cluster that hibernates: the gateway sets spec.hibernated to false. The gateways may
+    /// change this one object then, and nothing else of it is changed.
+    #[serde(default)]
+    pub wake_on_connect: bool,
+    /// How long a connection waits for a cluster that wakes up.
+    #[serde(default = "two_minutes")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('30m')").message("spec.gateway.wakeTimeout is a duration of 1s to 30m, such as 2m"))]
+    pub wake_timeout: String,
 }
 
 const fn yes() -> bool {
@@ -110,6 +126,10 @@ fn ten_seconds() -> String {
 
 fn twenty_seconds() -> String {
     "20s".to_owned()
+}
+
+fn two_minutes() -> String {
+    "2m".to_owned()
 }
 
 const fn thousand() -> u32 {
@@ -142,6 +162,9 @@ impl Default for Gateway {
             backend_tls: None,
             proxy_protocol: None,
             access_log_percent: 0,
+            reads: Reads::default(),
+            wake_on_connect: false,
+            wake_timeout: two_minutes(),
         }
     }
 }
@@ -159,6 +182,8 @@ pub struct GatewayTimes {
     pub connect: Duration,
     /// For a client's part of the login.
     pub login: Duration,
+    /// For a cluster to wake up.
+    pub wake: Duration,
 }
 
 impl Gateway {
@@ -180,6 +205,7 @@ impl Gateway {
                 .transpose()?,
             connect: read("gateway.connectTimeout", &self.connect_timeout)?,
             login: read("gateway.loginTimeout", &self.login_timeout)?,
+            wake: read("gateway.wakeTimeout", &self.wake_timeout)?,
         })
     }
 }
@@ -198,7 +224,14 @@ mod tests {
 
     #[test]
     fn a_time_that_cannot_be_read_is_named() {
-        for field in ["hold", "drain", "idle", "connectTimeout", "loginTimeout"] {
+        for field in [
+            "hold",
+            "drain",
+            "idle",
+            "connectTimeout",
+            "loginTimeout",
+            "wakeTimeout",
+        ] {
             let gateway: Gateway = serde_json::from_value(serde_json::json!({ field: "soon" })).unwrap();
             assert!(
                 gateway.times().unwrap_err().to_string().contains(field),

@@ -38,6 +38,7 @@ use serde::{Deserialize, Serialize};
 #[x_kube(
     validation = Rule::new("!(has(self.hibernated) && self.hibernated && has(self.paused))").message("hibernated and paused exclude each other: a paused operator cannot put the cluster to sleep; remove spec.paused"),
     validation = Rule::new("self.durability != 'Relaxed' || self.failover.writesWithoutSync != 'Never'").message("durability: Relaxed is never called protected, so writesWithoutSync: Never would refuse every write; write durability: Strict or another writesWithoutSync"),
+    validation = Rule::new("!self.gateway.reads.enabled || self.replicas > 2 || self.gateway.reads.includeSync || self.gateway.reads.fallbackToMain").message("spec.replicas is 2, so there is no ASYNC replica, and spec.gateway.reads allows nobody else: nobody would take reads; write replicas: 3, or reads.includeSync or reads.fallbackToMain"),
     validation = Rule::new("oldSelf.storage.size == self.storage.size").message("spec.storage.size cannot change: a StatefulSet keeps the claims it has; grow the claims themselves"),
     validation = Rule::new("(has(oldSelf.storage.storageClass) ? oldSelf.storage.storageClass : '') == (has(self.storage.storageClass) ? self.storage.storageClass : '')").message("spec.storage.storageClass cannot change: existing claims keep theirs"),
 )]

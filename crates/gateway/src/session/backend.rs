@@ -11,6 +11,7 @@ use bolt::packstream::{Limits, Value};
 use bolt::version::Version;
 use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::observed::Role;
+use mainstay_core::memgraph::read_gate::NotRead;
 use rustls::ClientConfig;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use std::io;
@@ -51,6 +52,10 @@ pub(crate) enum BackendError {
     Unexpected,
     #[error("it is {role:?} and its data shows {mark:?}")]
     NotAdmitted { role: Role, mark: Option<Term> },
+    #[error("it is {0:?}, and another role was expected of who takes reads")]
+    OtherRole(Role),
+    #[error("nobody takes reads: {0}")]
+    NoReader(NotRead),
 }
 
 impl BackendError {
@@ -66,6 +71,8 @@ impl BackendError {
             Self::NotAdmitted {
                 role: Role::Replica, ..
             } => "replica",
+            Self::OtherRole(_) => "other_role",
+            Self::NoReader(_) => "no_reader",
             Self::NotAdmitted { mark: None, .. } => "no_mark",
             Self::NotAdmitted { .. } => "other_term",
         }
@@ -176,6 +183,21 @@ impl Backend {
         })
     }
 
+    /// Asks for the role alone.
+    pub(crate) async fn role(&mut self, version: Version) -> Result<Role, BackendError> {
+        let answer = self.query(version, ROLE).await?;
+        read_role(&answer.rows).ok_or(BackendError::Unexpected)
+    }
+
+    /// Asks one question of our own.
+    pub(crate) async fn query(&mut self, version: Version, query: &str) -> Result<Rows, BackendError> {
+        let mut bytes = Vec::new();
+        Request::Run(Run::new(query)).frame(version, &mut bytes)?;
+        Request::Pull(Fetch::ALL).frame(version, &mut bytes)?;
+        self.wire.send(&bytes).await?;
+        self.rows().await
+    }
+
     /// The answer to RUN and PULL.
     async fn rows(&mut self) -> Result<Rows, BackendError> {
         let mut rows = Rows::default();
@@ -183,7 +205,12 @@ impl Backend {
         loop {
             let payload = self.message().await?;
             match Response::parse(&payload, Limits::DEFAULT)? {
-                Response::Success(_) if !began => began = true,
+                Response::Success(summary) if !began => {
+                    began = true;
+                    let fields = summary.get("fields").and_then(Value::as_list).unwrap_or_default();
+                    let names = fields.iter().filter_map(Value::as_str);
+                    rows.fields = names.map(str::to_owned).collect();
+                }
                 Response::Success(summary) => {
                     let run_id = summary.get("run_id").and_then(Value::as_str);
                     rows.run_id = run_id.map(str::to_owned);
@@ -208,9 +235,11 @@ impl Backend {
 /// More marks than this are a graph that somebody filled with them.
 const MOST_ROWS: usize = 16;
 
+/// An answer.
 #[derive(Debug, Default)]
-struct Rows {
-    rows: Vec<Vec<Value<'static>>>,
+pub(crate) struct Rows {
+    pub(crate) fields: Vec<String>,
+    pub(crate) rows: Vec<Vec<Value<'static>>>,
     run_id: Option<String>,
 }
 

@@ -5,6 +5,7 @@
 
 use super::passport::Passport;
 use super::stream::Stream;
+use super::reading::Login;
 use super::wire::{Wire, WireError, close_gently};
 use bolt::frame::frame_into;
 use bolt::handshake::{HandshakeError, Proposals, ServerHandshake, choose};
@@ -53,6 +54,8 @@ pub(crate) struct Client {
     hello_answered: bool,
     logon: Option<Secret>,
     passport: Option<Box<Passport>>,
+    /// On the port for reads: MAIN let it in.
+    pub(crate) login: Option<Login>,
 }
 
 /// What a client said to log in, kept as long as its session lives: it is said again to the next database. It is in
@@ -86,6 +89,7 @@ impl Client {
             hello_answered: false,
             logon: None,
             passport,
+            login: None,
         })
     }
 

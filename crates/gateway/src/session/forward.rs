@@ -3,7 +3,6 @@
 //! Bytes pass as they are. Only frame headers are followed, and the first words of a RUN; a buffer is borrowed while
 //! there is something to move, so an idle session owns none.
 
-use super::Shared;
 use super::admit::Owed;
 use super::answers::Answers;
 use super::course::Course;
@@ -13,6 +12,7 @@ use super::route::Routes;
 use super::statement::Judgement;
 use super::stream::Stream;
 use super::talk::{Asked, binds};
+use super::{Shared, With};
 use crate::buffers::is_busy;
 use crate::control::Epoch;
 use crate::heard::Voice;
@@ -43,6 +43,11 @@ pub(crate) enum End {
     /// The gateway refused to go on.
     Refused,
 }
+
+const NO_ROLES: &str = "Roles and replicas are Mainstay's: this statement is not sent on to the database.";
+/// A replica would have said something like it.
+const NO_WRITES: &str =
+    "No replica takes reads now, so MAIN does, and this statement may write: send it to the port for writes.";
 
 /// What a client has said that is not settled yet. It outlives the database.
 #[derive(Debug)]
@@ -85,6 +90,7 @@ pub(crate) struct Forward<'a> {
     pub(crate) backend: &'a Stream,
     pub(crate) version: Version,
     pub(crate) voice: Option<&'a Voice>,
+    pub(crate) with: With,
     pub(crate) epoch: &'a Epoch,
     pub(crate) course: &'a Course,
     pub(crate) passport: Option<&'a Passport>,
@@ -173,6 +179,10 @@ impl Forward<'_> {
         now.gone |= said.closes;
         drop(now);
         self.course.stir();
+        if self.with != With::Main {
+            // That it takes no writes is what a replica should say.
+            return Ok(());
+        }
         if said.doubtful {
             self.shared.control.doubt();
         }
@@ -192,6 +202,9 @@ struct Up<'a> {
 impl Up<'_> {
     async fn run(&mut self) -> End {
         let early = mem::take(&mut self.inbox.early);
+        // Read clients do not write because they happen to be with MAIN.
+        let main_for_reads = self.to.with == With::Main && self.to.shared.reading.is_some();
+        self.inbox.requests.only_reads(main_for_reads);
         let mut done = self.take(&early).await;
         drop(early);
         let mut busy = false;
@@ -251,12 +264,16 @@ impl Up<'_> {
         while let Some(seen) = self.inbox.requests.next(&mut rest).map_err(|_| End::Refused)? {
             let here = bytes.len().saturating_sub(rest.len());
             match seen {
-                Seen::RoleStatement { .. } if self.inbox.refusing != Refusing::No => {}
-                Seen::RoleStatement { wire } => {
+                Seen::RoleStatement { .. } | Seen::Write { .. } if self.inbox.refusing != Refusing::No => {}
+                Seen::RoleStatement { wire } | Seen::Write { wire } => {
                     let begin = here.saturating_sub(wire);
                     self.to.course.now().torn = true;
                     self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    Box::pin(self.refuse()).await?;
+                    let (kind, why) = match seen {
+                        Seen::Write { .. } => ("write", NO_WRITES),
+                        Seen::RoleStatement { .. } | Seen::Ended { .. } => ("role_statement", NO_ROLES),
+                    };
+                    Box::pin(self.refuse(kind, why)).await?;
                     self.to.course.now().torn = false;
                 }
                 Seen::Ended { tag, words, wire: _ } if self.inbox.refusing != Refusing::No => {
@@ -276,6 +293,16 @@ impl Up<'_> {
                     Box::pin(self.route(bytes.get(begin..here).unwrap_or_default())).await?;
                     self.to.course.now().torn = false;
                     from = here;
+                }
+                Seen::Ended {
+                    tag: tag::LOGON | tag::LOGOFF,
+                    words: _,
+                    wire,
+                } if self.to.shared.reading.is_some() => {
+                    let begin = here.saturating_sub(wire);
+                    self.to.course.now().torn = true;
+                    self.send(bytes.get(from..begin).unwrap_or_default()).await?;
+                    return Err(self.refuse_login().await);
                 }
                 Seen::Ended { tag, words, wire: _ } => {
                     self.to.course.asked(Asked::of(tag, words), binds(tag, words));
@@ -313,14 +340,25 @@ impl Up<'_> {
     }
 
     /// Refuses a statement when everything before it is answered.
-    async fn refuse(&mut self) -> Result<(), End> {
-        self.to.shared.metrics.refused("role_statement");
+    async fn refuse(&mut self, kind: &'static str, why: &'static str) -> Result<(), End> {
+        self.to.shared.metrics.refused(kind);
         self.level().await?;
         self.inbox.refusing = Refusing::Rest;
-        self.answer(&Response::Failure(Failure::client(
-            "Roles and replicas are Mainstay's: this statement is not sent on to the database.",
-        )))
-        .await
+        self.answer(&Response::Failure(Failure::client(why))).await
+    }
+
+    /// A replica has no users and would take every login: whoever wants to be somebody else asks MAIN, by coming anew
+    /// (R22).
+    async fn refuse_login(&self) -> End {
+        self.to.shared.metrics.refused("login_again");
+        let told = async {
+            self.level().await?;
+            self.answer(&Response::Failure(Failure::client(
+                "On the port for reads a connection keeps its login: open another one.",
+            )))
+            .await
+        };
+        told.await.err().unwrap_or(End::Refused)
     }
 
     /// Answers who serves what, in its place among the answers.
@@ -329,7 +367,7 @@ impl Up<'_> {
         let response = if self.to.course.now().talk.is_failed() {
             Response::Ignored
         } else {
-            Routes::of(&self.to.shared.config)
+            Routes::of(self.to.shared)
                 .answer(self.to.version, message)
                 .ok_or(End::Refused)?
         };

@@ -15,6 +15,8 @@ mod parked;
 mod passport;
 #[cfg(test)]
 mod properties;
+mod read_only;
+mod reading;
 mod requests;
 mod route;
 mod secured;
@@ -25,19 +27,23 @@ mod wire;
 
 use crate::buffers::Buffers;
 use crate::config::Config;
-use crate::control::Control;
+use crate::control::{Control, Epoch};
 use crate::front::Sampler;
 use crate::metrics::Metrics;
+use crate::reads::{Reading, Seat};
 use crate::resolve::Resolve;
 use crate::secure::Secure;
 use crate::signal::Signal;
+pub(crate) use admit::dial;
 use admit::{Admitted, Attached, NotAdmitted, Owed, admit};
 use arrive::Ends;
+pub(crate) use backend::{Backend, BackendError, Checked};
 use bolt::message::Failure;
 use bolt::version::Version;
 use client::Client;
 use course::{Course, Now};
 use forward::{End, Forward, Inbox, Refusing};
+use mainstay_core::memgraph::ids::Ordinal;
 use parked::{Next, Parked};
 use passport::Passport;
 use prometheus_client::metrics::gauge::Gauge;
@@ -46,11 +52,11 @@ use socket2::{SockRef, TcpKeepalive};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
-use talk::Alone;
+use talk::{Alone, Loss, Reply};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-/// What every session of a gateway shares.
+/// What every session of a port of a gateway shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -58,13 +64,53 @@ pub(crate) struct Shared {
     pub(crate) resolve: Resolve,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) buffers: Buffers,
-    pub(crate) secure: Secure,
+    pub(crate) secure: Arc<Secure>,
     /// Which sessions are logged.
-    pub(crate) access: Sampler,
+    pub(crate) access: Arc<Sampler>,
     /// One for each connection that may wait.
     pub(crate) waiting: Arc<Semaphore>,
     /// The gateway is told to stop.
     pub(crate) ending: Signal,
+    /// On the port for reads: who takes them.
+    pub(crate) reading: Option<Arc<Reading>>,
+}
+
+impl Shared {
+    /// The same gateway, for its port for reads.
+    pub(crate) fn for_reads(&self, reading: Arc<Reading>, metrics: Arc<Metrics>) -> Self {
+        let Self {
+            config,
+            control,
+            resolve,
+            metrics: _,
+            buffers,
+            secure,
+            access,
+            waiting,
+            ending,
+            reading: _,
+        } = self;
+        Self {
+            config: config.clone(),
+            control: control.clone(),
+            resolve: resolve.clone(),
+            metrics,
+            buffers: buffers.clone(),
+            secure: Arc::clone(secure),
+            access: Arc::clone(access),
+            waiting: Arc::clone(waiting),
+            ending: ending.clone(),
+            reading: Some(reading),
+        }
+    }
+
+    /// The epochs that its sessions obey.
+    fn epochs(&self) -> watch::Receiver<Arc<Epoch>> {
+        match &self.reading {
+            None => self.control.epochs(),
+            Some(_) => self.control.reading(),
+        }
+    }
 }
 
 /// Serves one client until it goes, or is sent away.
@@ -73,6 +119,7 @@ pub(crate) struct Shared {
 /// that it holds in itself.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
     tune(&stream);
+    let _reader = shared.reading.as_ref().map(Reading::reader);
     let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
     let passport = Passport::wanted(&shared.config, shared.access.choose(), ends);
     let stream = match arrive::secure(&shared, stream).await {
@@ -144,13 +191,34 @@ async fn send_away(client: Client, refusal: NotAdmitted) {
 /// What a client is told by a gateway that is told to stop.
 const ENDING: &str = "This gateway is shutting down.";
 
+/// Whom a session is with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum With {
+    /// What is said here may be committed.
+    Main,
+    /// Nothing that is said here can be.
+    Replica(Ordinal),
+}
+
+impl With {
+    fn of(seat: Option<&Seat>) -> Self {
+        match seat {
+            Some(seat) if !seat.is_main => Self::Replica(seat.pod),
+            Some(_) | None => Self::Main,
+        }
+    }
+}
+
 /// From the first database to the end of the session; says what that was.
 async fn go_on(shared: &Shared, client: &mut Client, mut attached: Attached, mut owed: Owed) -> &'static str {
     let mut inbox = Inbox::new(client.take_unread());
     let version = attached.version;
     loop {
-        if let (Some(passport), Some(route)) = (client.passport(), attached.epoch.route()) {
-            passport.with_main(route.pod);
+        let with = With::of(attached.seat.as_ref());
+        if let Some(passport) = client.passport() {
+            let route = attached.epoch.route().map(|route| route.pod);
+            let pod = attached.seat.as_ref().map(|seat| seat.pod).or(route);
+            pod.into_iter().for_each(|pod| passport.with(pod));
         }
         let (end, now) = stay(shared, client, &mut inbox, &attached, &mut owed).await;
         if end == End::Cut {
@@ -158,18 +226,25 @@ async fn go_on(shared: &Shared, client: &mut Client, mut attached: Attached, mut
             attached.backend.forget();
         }
         attached.leave();
-        let why = match end {
-            End::Client => return "client",
-            End::Refused => return "refused",
-            End::Cut | End::Drained => "The MAIN was changed.",
-            End::Ending => ENDING,
-            End::NotMain => "The database is not MAIN any more.",
-            End::Backend => {
+        let why = match (end, with) {
+            (End::Client, _) => return "client",
+            (End::Refused, _) => return "refused",
+            (End::Cut | End::Drained, With::Main) => "The MAIN was changed.",
+            (End::Cut | End::Drained, With::Replica(_)) => "The replica takes no reads any more.",
+            (End::Ending, _) => ENDING,
+            (End::NotMain, _) => "The database is not MAIN any more.",
+            (End::Backend, With::Main) => {
                 shared.control.doubt();
                 "The connection to the MAIN was lost."
             }
+            (End::Backend, With::Replica(pod)) => {
+                if let Some(reading) = &shared.reading {
+                    reading.shun(pod);
+                }
+                "The connection to the replica was lost."
+            }
         };
-        let Some(alone) = Box::pin(part(shared, client, version, &mut inbox, now, why)).await else {
+        let Some(alone) = Box::pin(part(shared, client, version, &mut inbox, now, why, with)).await else {
             shared.metrics.lost("closed");
             return "closed";
         };
@@ -201,6 +276,7 @@ async fn stay(
         backend: &attached.backend,
         version: attached.version,
         voice: attached.voice.as_deref(),
+        with: With::of(attached.seat.as_ref()),
         epoch,
         course: &course,
         passport: client.passport(),
@@ -238,6 +314,7 @@ async fn part(
     inbox: &mut Inbox,
     now: Now,
     why: &str,
+    with: With,
 ) -> Option<Alone> {
     let Now {
         talk,
@@ -261,6 +338,11 @@ async fn part(
     let replies: Vec<_> = left
         .replies
         .into_iter()
+        .map(|reply| match (reply, with) {
+            // A replica commits nothing of what it is told.
+            (Reply::Failure(Loss::Unknown), With::Replica(_)) => Reply::Failure(Loss::Nothing),
+            (reply, _) => reply,
+        })
         .map(|reply| parked.response(reply))
         .collect();
     parked.say(&replies).await.ok()?;

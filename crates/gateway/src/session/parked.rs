@@ -88,8 +88,8 @@ impl Parked<'_> {
             let here = input.len().saturating_sub(rest.len());
             match seen {
                 None => return self.half(inbox, input),
-                Some(Seen::RoleStatement { .. }) if self.alone.is_in_trouble() => {}
-                Some(Seen::RoleStatement { wire }) => {
+                Some(Seen::RoleStatement { .. } | Seen::Write { .. }) if self.alone.is_in_trouble() => {}
+                Some(Seen::RoleStatement { wire } | Seen::Write { wire }) => {
                     return Some(keep(inbox, input, here.saturating_sub(wire), Next::Attach));
                 }
                 Some(Seen::Ended { .. }) if inbox.refusing == Refusing::Rest => {
@@ -100,7 +100,7 @@ impl Parked<'_> {
                     let routes = tag == tag::ROUTE && !self.alone.is_in_trouble();
                     let own = if routes {
                         let message = input.get(begin..here).unwrap_or_default();
-                        let answer = Routes::of(&self.shared.config).answer(self.version, message);
+                        let answer = Routes::of(self.shared).answer(self.version, message);
                         let Some(answer) = answer else {
                             return Some(Next::Leave);
                         };

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Nobody yet.
-const NO_MAIN: u8 = u8::MAX;
+const NOBODY: u8 = u8::MAX;
 
 /// Where a session is from, and what it did.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Passport {
     began: Instant,
     up: AtomicU64,
     down: AtomicU64,
-    main: AtomicU8,
+    pod: AtomicU8,
 }
 
 impl Passport {
@@ -33,7 +33,7 @@ impl Passport {
                 began: Instant::now(),
                 up: AtomicU64::new(0),
                 down: AtomicU64::new(0),
-                main: AtomicU8::new(NO_MAIN),
+                pod: AtomicU8::new(NOBODY),
             })
         })
     }
@@ -52,8 +52,8 @@ impl Passport {
     }
 
     /// It was let in to this one.
-    pub(crate) fn with_main(&self, Ordinal(pod): Ordinal) {
-        self.main.store(pod, Ordering::Relaxed);
+    pub(crate) fn with(&self, Ordinal(pod): Ordinal) {
+        self.pod.store(pod, Ordering::Relaxed);
     }
 
     /// The line of the access log.
@@ -61,7 +61,7 @@ impl Passport {
         if !self.logged {
             return;
         }
-        let main = Some(self.main.load(Ordering::Relaxed)).filter(|main| *main != NO_MAIN);
+        let pod = Some(self.pod.load(Ordering::Relaxed)).filter(|pod| *pod != NOBODY);
         tracing::info!(
             target: "access",
             source = %self.ends.source,
@@ -69,7 +69,7 @@ impl Passport {
             ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             up = self.up.load(Ordering::Relaxed),
             down = self.down.load(Ordering::Relaxed),
-            main,
+            pod,
             end,
             "session"
         );

@@ -27,7 +27,7 @@ pub(crate) fn requests(data: &[u8]) {
                     Ok(Some(seen)) => {
                         let at = total - input.len();
                         events.push(match seen {
-                            Seen::RoleStatement { wire } => (at - wire, None),
+                            Seen::RoleStatement { wire } | Seen::Write { wire } => (at - wire, None),
                             Seen::Ended { tag, words, wire } => (at - wire, Some((tag, words))),
                         });
                     }

@@ -106,6 +106,7 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
         folder: _,
         pid: _,
         bolt,
+        reads,
         kubeconfig,
         control: _,
         namespace: _,
@@ -125,6 +126,7 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
     println!(
         "\nServing and protected after {:.1} s. The databases are {databases}.\n\n\
          \x20 Bolt        bolt://{bolt}\n\
+         \x20 reads       bolt://{reads}  (ASYNC replicas)\n\
          \x20 kubeconfig  {kubeconfig}\n\n\
          Next, from another terminal:\n\
          \x20 mainstay drill kill-main                     kill MAIN under load: what clients notice, what is lost\n\

@@ -8,3 +8,4 @@ mod independence;
 mod load;
 mod rolling;
 mod seen;
+mod waking;

@@ -289,8 +289,12 @@ impl Keeper {
                 .iter()
                 .map(|name| format!("the annotation `{name}` cannot be read and is ignored")),
         );
+        let now = wall();
+        let silent = look.gateways.iter().filter(|gateway| gateway.is_silent(now));
         Told {
             cluster: cluster.name.to_string(),
+            gateways: Some(look.gateways.len()),
+            silent_gateways: silent.map(|gateway| gateway.lease.clone()).collect(),
             document: look.stored.document.clone(),
             observed: Some(look.observed),
             plan,
@@ -299,7 +303,7 @@ impl Keeper {
             violations: violations.iter().map(ToString::to_string).collect(),
             notes,
             error: None,
-            at: wall(),
+            at: now,
         }
     }
 

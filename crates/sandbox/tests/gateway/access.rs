@@ -67,7 +67,7 @@ async fn every_second_session_is_logged_when_it_ends_and_no_password_is() {
         for part in [
             "source=127.0.0.1:",
             "user=\"alice\"",
-            "main=0",
+            "pod=0",
             "end=\"client\"",
             "ms=",
         ] {
