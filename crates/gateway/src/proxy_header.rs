@@ -99,6 +99,14 @@ fn addresses(family: u8, body: &[u8]) -> Result<Origin, HeaderError> {
     })
 }
 
+/// The header of a connection that is the gateway's own.
+pub(crate) fn own() -> Vec<u8> {
+    let mut header = SIGNATURE.to_vec();
+    // Version 2, LOCAL, no family, no bytes.
+    header.extend_from_slice(&[0x20, 0, 0, 0]);
+    header
+}
+
 /// Writes a header for a connection from `source` to `destination`.
 pub(crate) fn write(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
     let (source, destination) = (canonical(source), canonical(destination));
@@ -151,6 +159,14 @@ mod tests {
             source: source.parse().unwrap(),
             destination: destination.parse().unwrap(),
         }
+    }
+
+    #[test]
+    fn a_connection_of_the_gateway_itself_says_so() {
+        let own = own();
+        let mut input = own.as_slice();
+        assert_eq!(read(&mut input), Ok(Some(Origin::Unknown)));
+        assert!(input.is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::wire::WireError;
 use super::{Counted, Shared, reading};
 use crate::control::{Epoch, Stay};
 use crate::heard::Voice;
+use crate::proxy_header;
 use crate::reads::{Known, Seat};
 use bolt::handshake::HandshakeError;
 use bolt::message::{Response, tag};
@@ -301,9 +302,10 @@ pub(crate) async fn dial(shared: &Shared, pod: Ordinal, passport: Option<&Passpo
         .map_err(|_| BackendError::Silent)?
         .map_err(BackendError::Resolve)?;
     let prelude = Prelude {
-        header: passport
-            .filter(|_| config.back.proxy_protocol)
-            .map(Passport::header),
+        header: config
+            .back
+            .proxy_protocol
+            .then(|| passport.map_or_else(proxy_header::own, Passport::header)),
         tls: shared.secure.back(&host).map_err(BackendError::Name)?,
     };
     Backend::dial(&addresses, &prelude, config.timeouts, config.limits.login_message).await

@@ -211,7 +211,11 @@ impl Site<'_> {
     fn deployment(&self) -> Owned {
         let spec = &self.cluster.spec.gateway;
         let image = spec.image.as_ref().unwrap_or(&self.settings.image);
-        let (volumes, mounts) = self.gateway_volumes();
+        let (mut volumes, mut mounts) = self.gateway_volumes();
+        for secret in front::secrets(spec) {
+            mounts.push(secret.mount());
+            volumes.push(secret.volume());
+        }
         let mut ports = vec![
             json!({ "name": "bolt", "containerPort": BOLT_PORT }),
             json!({ "name": "admin", "containerPort": ADMIN_PORT }),
@@ -220,14 +224,6 @@ impl Site<'_> {
             ports.push(json!({ "name": "reads", "containerPort": READS_PORT }));
         }
         let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
-        let mut mounts =
-            vec![json!({ "name": "token", "mountPath": "/etc/mainstay/token", "readOnly": true })];
-        let mut volumes =
-            vec![json!({ "name": "token", "secret": { "secretName": self.name.push_token() } })];
-        for secret in front::secrets(spec) {
-            mounts.push(secret.mount());
-            volumes.push(secret.volume());
-        }
         let container = json!({
             "name": "gateway",
             "image": image,
