@@ -14,6 +14,13 @@ pub(crate) enum BenchTask {
     Kube,
     /// Instructions per Bolt message, counted by callgrind; needs valgrind
     Bolt,
+    /// The gateway beside HAProxy and nginx: CPU, memory, and how long a switch takes; installs Debian's packages if
+    /// it may
+    Gateway {
+        /// What `bench-gateway run` takes, such as `--rounds 3`
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
 }
 
 /// Measure; a limit that is exceeded fails.
@@ -21,6 +28,7 @@ pub(crate) fn bench(workspace: &Workspace, task: &BenchTask) -> Result<Verdict> 
     match task {
         BenchTask::Kube => kube(workspace)?,
         BenchTask::Bolt => bolt(workspace)?,
+        BenchTask::Gateway { arguments } => gateway(workspace, arguments)?,
     }
     Ok(Verdict::Good)
 }
@@ -61,6 +69,59 @@ fn bolt(workspace: &Workspace) -> Result<()> {
         println!("{:>8}  {case:14} {what}", (many - few) / (MANY - FEW));
     }
     Ok(())
+}
+
+/// What the gateway is measured beside, and the package it comes in.
+const PROXIES: &[(&str, &str)] = &[
+    ("/usr/sbin/haproxy", "haproxy"),
+    ("/usr/sbin/nginx", "nginx"),
+    (
+        "/usr/lib/nginx/modules/ngx_stream_module.so",
+        "libnginx-mod-stream",
+    ),
+];
+
+/// Clients and database on one core, the proxy on another: with fewer than two the figures say little.
+fn gateway(workspace: &Workspace, arguments: &[String]) -> Result<()> {
+    install(workspace)?;
+    let mut build = workspace.cargo();
+    build.args(["build", "--locked", "--release", "--package", "bench-gateway"]);
+    println!("$ {}", display(&build));
+    stream(&mut build)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    ensure!(cores > 1, "this needs two cores");
+    let mut run = workspace.command("taskset");
+    run.args(["-c", "0"])
+        .arg(workspace.target().join("release/bench-gateway"));
+    run.args(["run", "--proxy-core", "1", "--json"]);
+    run.arg(workspace.target().join("bench-gateway.json"));
+    run.args(arguments);
+    println!("$ {}", display(&run));
+    stream(&mut run)
+}
+
+/// Debian's packages, where they are missing and this is root.
+fn install(workspace: &Workspace) -> Result<()> {
+    let missing: Vec<_> = PROXIES
+        .iter()
+        .filter(|(path, _)| !Path::new(path).exists())
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut install = workspace.command("apt-get");
+    install
+        .args(["install", "--yes", "--no-install-recommends"])
+        .args(&missing);
+    println!("$ {}", display(&install));
+    stream(&mut install).with_context(|| {
+        format!(
+            "{} are needed: as root, on Debian, `apt-get install {}`",
+            missing.join(", "),
+            missing.join(" ")
+        )
+    })
 }
 
 fn instructions(workspace: &Workspace, program: &Path, case: &str, count: u64) -> Result<u64> {

@@ -1,17 +1,22 @@
 //! The port that clients connect to.
 
 use crate::doors::{Doors, Refused};
+use crate::session::arrive::{self, Ends};
 use crate::session::{Shared, serve};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// After the system refused to accept, usually because files have run out.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// The doors of all ports of a gateway.
+pub(crate) type SharedDoors = Arc<Mutex<Doors>>;
 
 /// A connection's place, given back with it.
 struct Place {
@@ -44,9 +49,15 @@ impl Drop for Place {
 }
 
 /// Accepts until told to stop, then waits for sessions to end, then ends them.
-pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener, stop: CancellationToken) {
-    let doors = Arc::new(Mutex::new(Doors::new(shared.config.limits)));
-    let began = Instant::now();
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    doors: SharedDoors,
+    began: Instant,
+    stop: CancellationToken,
+) {
+    // Connections that have not said yet who they are from.
+    let nameless = Arc::new(Semaphore::new(shared.config.limits.connections));
     let mut sessions = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -58,16 +69,28 @@ pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener, stop: Cancel
         match accepted {
             Ok((stream, from)) => {
                 shared.metrics.accepted.inc();
-                let place = match Place::take(&doors, from.ip(), began.elapsed()) {
-                    Ok(place) => place,
-                    Err(refused) => {
-                        shared.metrics.refused(refused.kind());
-                        continue;
-                    }
-                };
                 let shared = Arc::clone(&shared);
+                if shared.config.front.proxy_protocol {
+                    let Ok(nameless) = Arc::clone(&nameless).try_acquire_owned() else {
+                        shared.metrics.refused(Refused::Full.kind());
+                        continue;
+                    };
+                    let doors = Arc::clone(&doors);
+                    sessions.spawn(async move {
+                        let came = introduced(&shared, &doors, &stream, from, began).await;
+                        drop(nameless);
+                        if let Some((ends, place)) = came {
+                            serve(shared, stream, ends).await;
+                            drop(place);
+                        }
+                    });
+                    continue;
+                }
+                let Some((ends, place)) = here(&shared, &doors, &stream, from, began) else {
+                    continue;
+                };
                 sessions.spawn(async move {
-                    serve(shared, stream).await;
+                    serve(shared, stream, ends).await;
                     drop(place);
                 });
             }
@@ -82,4 +105,41 @@ pub(crate) async fn run(shared: Arc<Shared>, listener: TcpListener, stop: Cancel
     if timeout(shared.config.timeouts.drain, ended).await.is_err() {
         sessions.shutdown().await;
     }
+}
+
+/// A connection that is from whom it seems to be from.
+fn here(
+    shared: &Shared,
+    doors: &Arc<Mutex<Doors>>,
+    stream: &TcpStream,
+    from: SocketAddr,
+    began: Instant,
+) -> Option<(Ends, Place)> {
+    let place = Place::take(doors, from.ip(), began.elapsed());
+    let place = place
+        .map_err(|refused| shared.metrics.refused(refused.kind()))
+        .ok()?;
+    let destination = stream.local_addr().unwrap_or(shared.config.listen);
+    let ends = Ends {
+        source: from,
+        destination,
+    };
+    Some((ends, place))
+}
+
+/// A connection that says first who it is from. The limits of a source are those of the one it names.
+async fn introduced(
+    shared: &Shared,
+    doors: &Arc<Mutex<Doors>>,
+    stream: &TcpStream,
+    from: SocketAddr,
+    began: Instant,
+) -> Option<(Ends, Place)> {
+    let ends = arrive::ends(shared, stream, from).await;
+    let ends = ends.map_err(|error| shared.metrics.refused(error.kind())).ok()?;
+    let place = Place::take(doors, ends.source.ip(), began.elapsed());
+    let place = place
+        .map_err(|refused| shared.metrics.refused(refused.kind()))
+        .ok()?;
+    Some((ends, place))
 }

@@ -3,20 +3,37 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What one read moves at most.
-const SIZE: usize = 32 * 1024;
-/// How many are kept for the next who needs one.
-const KEPT: usize = 64;
+/// What one read moves at most: requests and small answers fit.
+const SMALL: usize = 16 * 1024;
+/// And where the last read filled its buffer: a large result costs fewer system calls, and still fits the cache.
+const LARGE: usize = 256 * 1024;
+/// How many of either are kept for the next who needs one.
+const KEPT_SMALL: usize = 64;
+const KEPT_LARGE: usize = 8;
+
+type Free = Mutex<Vec<Box<[u8]>>>;
 
 /// The buffers of one gateway. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Buffers(Arc<Mutex<Vec<Box<[u8]>>>>);
+pub(crate) struct Buffers(Arc<Shelves>);
+
+#[derive(Debug, Default)]
+struct Shelves {
+    small: Free,
+    large: Free,
+}
 
 impl Buffers {
-    pub(crate) fn take(&self) -> Buffer {
-        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    /// A large one is for whoever is busy.
+    pub(crate) fn take(&self, busy: bool) -> Buffer {
+        let (shelf, size) = if busy {
+            (&self.0.large, LARGE)
+        } else {
+            (&self.0.small, SMALL)
+        };
+        let free = shelf.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Buffer {
-            bytes: free.unwrap_or_else(|| vec![0; SIZE].into_boxed_slice()),
+            bytes: free.unwrap_or_else(|| vec![0; size].into_boxed_slice()),
             home: self.clone(),
         }
     }
@@ -27,6 +44,11 @@ impl Buffers {
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
     home: Buffers,
+}
+
+/// After so many bytes were read at once: is there probably more, so that a large buffer pays?
+pub(crate) const fn is_busy(read: usize) -> bool {
+    read >= SMALL
 }
 
 impl Deref for Buffer {
@@ -45,8 +67,14 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut free = self.home.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < KEPT {
+        let Shelves { small, large } = &*self.home.0;
+        let (shelf, kept) = if self.bytes.len() == LARGE {
+            (large, KEPT_LARGE)
+        } else {
+            (small, KEPT_SMALL)
+        };
+        let mut free = shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < kept {
             free.push(std::mem::take(&mut self.bytes));
         }
     }
@@ -59,11 +87,14 @@ mod tests {
     #[test]
     fn buffers_are_used_again_and_not_hoarded() {
         let buffers = Buffers::default();
-        let first = buffers.take().as_ptr();
-        assert_eq!(buffers.take().as_ptr(), first, "used again");
-        let many: Vec<_> = (0..KEPT + 10).map(|_| buffers.take()).collect();
-        drop(many);
-        assert_eq!(buffers.0.lock().unwrap().len(), KEPT);
-        assert_eq!(buffers.take().len(), SIZE);
+        for (busy, size, kept) in [(false, SMALL, KEPT_SMALL), (true, LARGE, KEPT_LARGE)] {
+            let first = buffers.take(busy).as_ptr();
+            assert_eq!(buffers.take(busy).as_ptr(), first, "used again");
+            let many: Vec<_> = (0..kept + 10).map(|_| buffers.take(busy)).collect();
+            drop(many);
+            let shelf = if busy { &buffers.0.large } else { &buffers.0.small };
+            assert_eq!(shelf.lock().unwrap().len(), kept);
+            assert_eq!(buffers.take(busy).len(), size);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! How a gateway runs.
 
+use crate::credentials::Credentials;
+use crate::front::{Back, Front};
 use crate::token::PushToken;
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
+use mainstay_core::memgraph::read_gate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -18,6 +21,8 @@ pub struct Config {
     pub pod: Option<Pod>,
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// The port for reads; none: there is none.
+    pub reads: Option<Reads>,
     /// Where pushes, health and metrics are served.
     pub admin: SocketAddr,
     /// Where the operator reaches `admin`, if that is not the address it is bound to.
@@ -28,10 +33,25 @@ pub struct Config {
     pub backend_port: u16,
     /// Whom `neo4j://` drivers are sent to.
     pub routing: Routing,
+    /// How clients come in.
+    pub front: Front,
+    /// How databases are reached.
+    pub back: Back,
     /// How much it takes on.
     pub limits: Limits,
     /// How long it waits for others.
     pub timeouts: Timeouts,
+}
+
+/// The port for reads.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    /// Where clients connect that only read.
+    pub listen: SocketAddr,
+    /// Who takes reads.
+    pub policy: read_gate::Reads,
+    /// Whom the gateway logs in as to ask MAIN for its replicas.
+    pub credentials: Credentials,
 }
 
 /// Whom `neo4j://` drivers are sent to.
@@ -39,7 +59,7 @@ pub struct Config {
 pub struct Routing {
     /// Where writes go, as HOST:PORT; otherwise where the client came in.
     pub writer: Option<String>,
-    /// Where reads go; otherwise where writes go.
+    /// Where reads go; otherwise to the port for reads of the host that writes go to, if there is one.
     pub reader: Option<String>,
     /// How long a driver may rely on it.
     pub ttl: Duration,
@@ -111,6 +131,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For the database to answer handshake, login and check, each.
     pub check: Duration,
+    /// For a cluster that hibernates to wake up because somebody connects; none: nobody wakes it.
+    pub wake: Option<Duration>,
     /// For one request to the Kubernetes API.
     pub api: Duration,
     /// For the second direction of a connection, once the first has ended.
@@ -130,6 +152,7 @@ impl Default for Timeouts {
             client: Duration::from_secs(10),
             connect: Duration::from_secs(1),
             check: Duration::from_secs(2),
+            wake: None,
             api: Duration::from_secs(3),
             half_closed: Duration::from_secs(30),
             idle: None,
@@ -149,11 +172,14 @@ impl Config {
             name: name.into(),
             pod: None,
             listen: anywhere,
+            reads: None,
             admin: anywhere,
             advertise: None,
             token: PushToken::None,
             backend_port: BOLT_PORT,
             routing: Routing::default(),
+            front: Front::default(),
+            back: Back::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }

@@ -5,16 +5,19 @@
 
 use crate::heard::Hearing;
 use crate::metrics::Metrics;
+use crate::signal::Signal;
 use mainstay_core::memgraph::gate::{Drain, Gate, Route};
 use mainstay_core::memgraph::ids::{Revision, Term};
 use mainstay_core::memgraph::objects::Confirmation;
+use mainstay_core::memgraph::read_gate::{self, LetIn};
+use mainstay_core::memgraph::record::State;
 use mainstay_core::memgraph::{Record, Rules, observed::Role};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -24,38 +27,68 @@ const MOMENT: Duration = Duration::from_secs(3);
 /// The time between two cuts. Sessions belong to the epoch in which they were checked, and end with it.
 #[derive(Debug)]
 pub(crate) struct Epoch {
-    gate: Gate,
+    door: Door,
     open: bool,
     /// The record in one line, for whoever is refused.
     headline: String,
-    drain: CancellationToken,
-    cut: CancellationToken,
+    drain: Signal,
+    cut: Signal,
     sessions: TaskTracker,
+}
+
+/// Who decides where a client is let in.
+#[derive(Clone, Copy, Debug)]
+enum Door {
+    Writes(Gate),
+    /// Where read clients log in.
+    Reads(Option<Route>),
 }
 
 /// Holds the confirmation of the next record back until it is dropped.
 pub(crate) type Stay = TaskTrackerToken;
 
 impl Epoch {
-    fn new(gate: Gate, open: bool, headline: String) -> Arc<Self> {
+    fn new(door: Door, open: bool, headline: String) -> Arc<Self> {
         Arc::new(Self {
-            gate,
+            door,
             open,
             headline,
-            drain: CancellationToken::new(),
-            cut: CancellationToken::new(),
+            drain: Signal::default(),
+            cut: Signal::default(),
             sessions: TaskTracker::new(),
         })
     }
 
-    /// Where sessions go, if anywhere.
-    pub(crate) fn route(&self) -> Option<Route> {
-        self.gate.route().filter(|_| self.open)
+    /// A part of this epoch that may end earlier, and whose stays are stays in this one.
+    pub(crate) fn part(&self) -> Arc<Self> {
+        Arc::new(Self {
+            door: self.door,
+            open: self.open,
+            headline: self.headline.clone(),
+            drain: self.drain.part(),
+            cut: self.cut.part(),
+            sessions: self.sessions.clone(),
+        })
     }
 
-    /// May clients be forwarded on a connection that answered this (R10)?
+    /// Where sessions go, or log in, if anywhere.
+    pub(crate) fn route(&self) -> Option<Route> {
+        let route = match self.door {
+            Door::Writes(gate) => gate.route(),
+            Door::Reads(login) => login,
+        };
+        route.filter(|_| self.open)
+    }
+
+    /// May clients be let in on a connection that answered this (R10)?
     pub(crate) fn admits(&self, role: Role, mark: Option<Term>) -> bool {
-        self.open && self.gate.admits(Rules::ALL, role, mark)
+        let admitted = match self.door {
+            Door::Writes(gate) => gate.admits(Rules::ALL, role, mark),
+            Door::Reads(login) => {
+                login.is_some_and(|route| LetIn::by(route, role, mark, Rules::ALL).is_some())
+            }
+        };
+        self.open && admitted
     }
 
     /// Take this before anything is done in the name of the epoch, look at [`Epoch::cut`] afterwards, and drop it
@@ -66,17 +99,17 @@ impl Epoch {
 
     /// Ends when the epoch does.
     pub(crate) async fn cut(&self) {
-        self.cut.cancelled().await;
+        self.cut.given().await;
     }
 
     /// Ends when nothing new may begin in the epoch, while what runs may still end.
     pub(crate) async fn draining(&self) {
-        self.drain.cancelled().await;
+        self.drain.given().await;
     }
 
     /// May nothing new begin?
     pub(crate) fn is_draining(&self) -> bool {
-        self.drain.is_cancelled()
+        self.drain.is_given()
     }
 
     /// What the record says, for people.
@@ -84,17 +117,27 @@ impl Epoch {
         &self.headline
     }
 
+    /// Nothing new begins; what runs may come to its end.
+    pub(crate) fn fade(&self) {
+        self.drain.give();
+    }
+
+    /// Everybody leaves at once. Nobody is waited for: whoever has to wait ends the whole epoch.
+    pub(crate) fn fall(&self) {
+        self.drain.give();
+        self.cut.give();
+    }
+
     /// Lets what runs come to its end, and nothing begin.
     async fn drain(&self) {
-        self.drain.cancel();
+        self.drain.give();
         self.sessions.close();
         self.sessions.wait().await;
     }
 
     /// Ends the epoch and waits until nobody acts in its name.
     async fn end(&self) {
-        self.drain.cancel();
-        self.cut.cancel();
+        self.fall();
         self.sessions.close();
         self.sessions.wait().await;
     }
@@ -112,15 +155,22 @@ enum Command {
 pub(crate) struct Control {
     commands: mpsc::Sender<Command>,
     epochs: watch::Receiver<Arc<Epoch>>,
+    reading: watch::Receiver<Arc<Epoch>>,
+    record: watch::Receiver<Option<Arc<Record>>>,
     confirmed: watch::Receiver<Option<(Term, Revision)>>,
     hearing: Arc<Hearing>,
     doubt: Arc<Notify>,
+    awaited: Arc<Notify>,
+    asleep: Arc<AtomicBool>,
 }
 
 /// The task behind [`Control`].
 #[derive(Debug)]
 pub(crate) struct Keeper {
     gate: Gate,
+    /// Where read clients log in.
+    reads_at: Option<Route>,
+    asleep: Arc<AtomicBool>,
     headline: String,
     registered: bool,
     read: bool,
@@ -130,6 +180,9 @@ pub(crate) struct Keeper {
     /// How long transactions may take to end before they are cut.
     patience: Duration,
     epochs: watch::Sender<Arc<Epoch>>,
+    /// The epochs of read sessions. They outlast writes that are held or closed, and no MAIN and no term.
+    reading: watch::Sender<Arc<Epoch>>,
+    record: watch::Sender<Option<Arc<Record>>>,
     confirmed: watch::Sender<Option<(Term, Revision)>>,
     metrics: Arc<Metrics>,
 }
@@ -139,17 +192,25 @@ pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> (Control, Keeper
     let (commands, inbox) = mpsc::channel(16);
     let headline = "no record was read yet".to_owned();
     let gate = Gate::default();
-    let (epochs, seen) = watch::channel(Epoch::new(gate, false, headline.clone()));
+    let (epochs, seen) = watch::channel(Epoch::new(Door::Writes(gate), false, headline.clone()));
+    let (reading, read) = watch::channel(Epoch::new(Door::Reads(None), false, headline.clone()));
+    let (record, obeyed) = watch::channel(None);
     let (confirmed, shown) = watch::channel(None);
     let control = Control {
         commands,
         epochs: seen,
+        reading: read,
+        record: obeyed,
         confirmed: shown,
         hearing: Arc::new(Hearing::default()),
         doubt: Arc::new(Notify::new()),
+        awaited: Arc::new(Notify::new()),
+        asleep: Arc::new(AtomicBool::new(false)),
     };
     let keeper = Keeper {
+        asleep: Arc::clone(&control.asleep),
         gate,
+        reads_at: None,
         headline,
         registered: false,
         read: false,
@@ -157,6 +218,8 @@ pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> (Control, Keeper
         put_off: VecDeque::new(),
         patience,
         epochs,
+        reading,
+        record,
         confirmed,
         metrics,
     };
@@ -203,6 +266,16 @@ impl Control {
         self.epochs.clone()
     }
 
+    /// The epochs of read sessions, the current one first.
+    pub(crate) fn reading(&self) -> watch::Receiver<Arc<Epoch>> {
+        self.reading.clone()
+    }
+
+    /// The record that is obeyed, as it changes; none before the first.
+    pub(crate) fn record(&self) -> watch::Receiver<Option<Arc<Record>>> {
+        self.record.clone()
+    }
+
     /// What was confirmed, as it changes; none before the first record.
     pub(crate) fn confirmed(&self) -> watch::Receiver<Option<(Term, Revision)>> {
         self.confirmed.clone()
@@ -233,6 +306,21 @@ impl Control {
         self.doubt.notified().await;
     }
 
+    /// Does the cluster hibernate?
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
+    }
+
+    /// Somebody waits for a cluster that hibernates.
+    pub(crate) fn wake(&self) {
+        self.awaited.notify_one();
+    }
+
+    /// Ends when somebody waits for a cluster that hibernates.
+    pub(crate) async fn awaited(&self) {
+        self.awaited.notified().await;
+    }
+
     /// May it forward at all: registered, and the record was read?
     pub(crate) fn is_open(&self) -> bool {
         self.epochs.borrow().open
@@ -261,7 +349,8 @@ impl Keeper {
             }
         }
         // Nobody is left to tell of the next record: nothing may go on under this one.
-        self.epochs.borrow().cut.cancel();
+        self.epochs.borrow().fall();
+        self.reading.borrow().fall();
     }
 
     async fn next(&mut self) -> Option<Command> {
@@ -286,10 +375,20 @@ impl Keeper {
             return;
         };
         self.headline = record.headline();
+        // Before the epoch that says so: whoever is held by it must know.
+        self.asleep
+            .store(record.state == State::Hibernated, Ordering::Relaxed);
         if verdict.cut {
             self.turn_over(verdict.drain).await;
             tracing::info!(record = self.headline, "cut");
         }
+        // After the transactions of writers came to their end, and before the record is confirmed: a replica that is
+        // read from may be MAIN next.
+        if read_gate::login(record) != self.reads_at {
+            self.reads_at = read_gate::login(record);
+            self.turn_reads_over().await;
+        }
+        self.record.send_replace(Some(Arc::new(record.clone())));
         let (term, revision) = verdict.confirm;
         self.metrics.term.set(i64::try_from(term.0).unwrap_or(i64::MAX));
         self.metrics
@@ -302,12 +401,22 @@ impl Keeper {
     async fn renew(&mut self) {
         if self.is_open() && !self.epochs.borrow().open {
             self.turn_over(None).await;
+            self.turn_reads_over().await;
         }
+    }
+
+    /// Read sessions move to where the record allows it now. Nobody waits for their transactions: they lose nothing.
+    async fn turn_reads_over(&mut self) {
+        let next = |open| Epoch::new(Door::Reads(self.reads_at), open, self.headline.clone());
+        let old = self.reading.send_replace(next(false));
+        old.end().await;
+        self.reading.send_replace(next(self.is_open()));
     }
 
     /// The old epoch ends, completely, before the new one begins.
     async fn turn_over(&mut self, drain: Option<Drain>) {
-        let closed = Epoch::new(self.gate, false, self.headline.clone());
+        let door = Door::Writes(self.gate);
+        let closed = Epoch::new(door, false, self.headline.clone());
         let old = self.epochs.send_replace(closed);
         self.metrics.cuts.inc();
         if let Some(drain) = drain {
@@ -315,7 +424,7 @@ impl Keeper {
         }
         old.end().await;
         self.epochs
-            .send_replace(Epoch::new(self.gate, self.is_open(), self.headline.clone()));
+            .send_replace(Epoch::new(door, self.is_open(), self.headline.clone()));
     }
 
     /// Lets transactions end, until they take too long or a newer record says something else.

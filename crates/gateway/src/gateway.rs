@@ -2,15 +2,21 @@
 
 use crate::config::Config;
 use crate::control::{self, Control};
+use crate::doors::Doors;
+use crate::front::Sampler;
 use crate::metrics::Metrics;
 use crate::plane::Plane;
+use crate::reads::{self, Reading};
 use crate::resolve::Resolve;
+use crate::secure::{Secure, SecureError};
 use crate::session::Shared;
+use crate::signal::Signal;
 use crate::{accept, admin};
 use mainstay_core::memgraph::objects::Confirmation;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -19,22 +25,31 @@ use tokio_util::sync::CancellationToken;
 
 /// Why a gateway did not start.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address}")]
-pub struct StartError {
-    /// Where.
-    pub address: SocketAddr,
-    /// Why not.
-    pub source: io::Error,
+pub enum StartError {
+    /// A port is taken.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Certificates cannot be used.
+    #[error("TLS")]
+    Secure(#[from] SecureError),
 }
 
 /// A gateway that runs. Dropping it ends every session at once.
 #[derive(Debug)]
 pub struct Gateway {
     bolt: SocketAddr,
+    reads: Option<SocketAddr>,
     admin: SocketAddr,
     control: Control,
     /// Stops accepting, and lets sessions end.
     drain: CancellationToken,
+    /// Tells sessions that it is time.
+    ending: Signal,
     /// Stops the rest.
     stop: CancellationToken,
     accept: JoinSet<()>,
@@ -43,25 +58,61 @@ pub struct Gateway {
 
 impl Gateway {
     /// Starts one inside this process. It forwards as soon as it is registered and has read the record.
-    pub async fn start(config: Config, plane: Plane, resolve: Resolve) -> Result<Self, StartError> {
+    pub async fn start(mut config: Config, plane: Plane, resolve: Resolve) -> Result<Self, StartError> {
+        let secure = Arc::new(Secure::read(&config.front, &config.back).await?);
         let (listener, bolt) = bind(config.listen).await?;
+        let reads_listener = match &mut config.reads {
+            None => None,
+            Some(reads) => {
+                let (listener, address) = bind(reads.listen).await?;
+                // What clients are sent to.
+                reads.listen = address;
+                Some(listener)
+            }
+        };
+        let reads = config.reads.as_ref().map(|reads| reads.listen);
         let (admin_listener, admin) = bind(config.admin).await?;
         let push = config.advertise.clone().unwrap_or_else(|| admin.to_string());
-        let metrics = Arc::new(Metrics::default());
+        let (metrics, read_metrics) = Metrics::of_both_ports();
         let (control, keeper) = control::new(Arc::clone(&metrics), config.timeouts.transactions);
         let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
-        let shared = Arc::new(Shared {
-            ending: drain.clone(),
+        let ending = Signal::default();
+        let reading = config
+            .reads
+            .clone()
+            .map(|reads| Reading::new(reads, control.clone()));
+        let shared = Shared {
+            ending: ending.clone(),
             waiting: Arc::new(Semaphore::new(config.limits.waiting)),
             control: control.clone(),
+            access: Arc::new(Sampler::new(config.front.access_log)),
+            secure,
             config,
             resolve,
             metrics,
             buffers: crate::buffers::Buffers::default(),
-        });
+            reading: None,
+        };
+        let doors = Arc::new(Mutex::new(Doors::new(shared.config.limits)));
+        let began = Instant::now();
         let mut sessions = JoinSet::new();
-        sessions.spawn(accept::run(Arc::clone(&shared), listener, drain.clone()));
         let mut rest = JoinSet::new();
+        if let (Some(listener), Some(reading)) = (reads_listener, reading) {
+            let reading = Arc::new(reading);
+            let shared = Arc::new(shared.for_reads(Arc::clone(&reading), read_metrics));
+            let accept = accept::run(
+                Arc::clone(&shared),
+                listener,
+                Arc::clone(&doors),
+                began,
+                drain.clone(),
+            );
+            sessions.spawn(accept);
+            rest.spawn(reads::run(shared, reading, stop.clone()));
+        }
+        let shared = Arc::new(shared);
+        let accept = accept::run(Arc::clone(&shared), listener, doors, began, drain.clone());
+        sessions.spawn(accept);
         rest.spawn(keeper.run());
         rest.spawn(admin::run(
             Arc::clone(&shared),
@@ -69,12 +120,19 @@ impl Gateway {
             drain.clone(),
             stop.clone(),
         ));
+        let (followed, end) = (Arc::clone(&shared), stop.clone());
+        rest.spawn(async move {
+            end.run_until_cancelled(followed.secure.follow(&followed.metrics))
+                .await;
+        });
         rest.spawn(plane.run(shared, push, stop.clone()));
         Ok(Self {
             bolt,
+            reads,
             admin,
             control,
             drain,
+            ending,
             stop,
             accept: sessions,
             rest,
@@ -84,6 +142,11 @@ impl Gateway {
     /// Where clients connect.
     pub const fn bolt(&self) -> SocketAddr {
         self.bolt
+    }
+
+    /// Where clients connect that only read.
+    pub const fn reads(&self) -> Option<SocketAddr> {
+        self.reads
     }
 
     /// Where pushes, health and metrics are served.
@@ -101,14 +164,17 @@ impl Gateway {
     pub async fn shutdown(self) {
         let Self {
             bolt: _,
+            reads: _,
             admin: _,
             control,
             drain,
+            ending,
             stop,
             mut accept,
             mut rest,
         } = self;
         drain.cancel();
+        ending.give();
         while accept.join_next().await.is_some() {}
         stop.cancel();
         // The keeper of the record ends with the last who could ask it.
@@ -118,7 +184,7 @@ impl Gateway {
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let wrong = |source| StartError { address, source };
+    let wrong = |source| StartError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
     Ok((listener, address))

@@ -3,8 +3,12 @@
 use crate::kubernetes::client;
 use anyhow::{Context, Result};
 use clap::Args;
-use gateway::{Config, Gateway, Limits, Plane, Pod, PushToken, Resolve, Routing, Timeouts};
+use gateway::{
+    Back, BackendTls, Config, Credentials, Front, Gateway, Limits, Percent, Plane, Pod, PushToken, Reads,
+    Resolve, Routing, ServerTls, Timeouts,
+};
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
+use mainstay_core::memgraph::read_gate;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +34,8 @@ pub(crate) struct Arguments {
     /// Where clients connect.
     #[arg(long, env = "MAINSTAY_LISTEN", default_value = "0.0.0.0:7687")]
     listen: SocketAddr,
+    #[command(flatten)]
+    reads: ReadsArguments,
     /// Where pushes, health and metrics are served.
     #[arg(long, env = "MAINSTAY_ADMIN", default_value = "0.0.0.0:7688")]
     admin: SocketAddr,
@@ -92,18 +98,94 @@ pub(crate) struct Arguments {
     /// Where neo4j:// drivers send writes, as HOST:PORT. Without it, where they came in.
     #[arg(long, env = "MAINSTAY_ROUTE_WRITER")]
     route_writer: Option<String>,
-    /// Where neo4j:// drivers send reads, as HOST:PORT. Without it, where writes go.
+    /// Where neo4j:// drivers send reads, as HOST:PORT. Without it, to the port for reads, if there is one.
     #[arg(long, env = "MAINSTAY_ROUTE_READER")]
     route_reader: Option<String>,
     /// How long neo4j:// drivers may rely on that.
     #[arg(long, env = "MAINSTAY_ROUTE_TTL", default_value = "30s", value_parser = duration)]
     route_ttl: Duration,
+    /// The certificate that clients are shown, in PEM, with those that lead to its authority. Without it connections
+    /// are plain.
+    #[arg(long, env = "MAINSTAY_TLS_CERT_FILE", requires = "tls_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// Its key, in PEM.
+    #[arg(long, env = "MAINSTAY_TLS_KEY_FILE", requires = "tls_cert_file")]
+    tls_key_file: Option<PathBuf>,
+    /// The authorities of which clients must show a certificate, in PEM. Without it no client needs one.
+    #[arg(long, env = "MAINSTAY_TLS_CLIENT_CA_FILE", requires = "tls_cert_file")]
+    tls_client_ca_file: Option<PathBuf>,
+    /// The authorities of the databases' certificates, in PEM. Without it connections to databases are plain.
+    #[arg(long, env = "MAINSTAY_BACKEND_CA_FILE")]
+    backend_ca_file: Option<PathBuf>,
+    /// The name in the databases' certificates; the host name of each pod if not given.
+    #[arg(long, env = "MAINSTAY_BACKEND_SERVER_NAME", requires = "backend_ca_file")]
+    backend_server_name: Option<String>,
+    /// Clients come through a load balancer that speaks the PROXY protocol, version 2; all others are closed.
+    #[arg(long, env = "MAINSTAY_PROXY_PROTOCOL")]
+    proxy_protocol: bool,
+    /// Tell databases who the client is, by the PROXY protocol. Memgraph does not understand it: for a proxy in between.
+    #[arg(long, env = "MAINSTAY_BACKEND_PROXY_PROTOCOL")]
+    backend_proxy_protocol: bool,
+    /// How many of a hundred sessions are logged when they end.
+    #[arg(long, env = "MAINSTAY_ACCESS_LOG_PERCENT", default_value = "0", value_parser = percent)]
+    access_log_percent: Percent,
+    /// A connection wakes a cluster that hibernates, and waits so long for it; if not given, nobody wakes it.
+    #[arg(long, env = "MAINSTAY_WAKE_ON_CONNECT", value_parser = duration)]
+    wake_on_connect: Option<Duration>,
     /// How long sessions may go on after SIGTERM. Keep it below terminationGracePeriodSeconds.
     #[arg(long, env = "MAINSTAY_DRAIN", default_value = "20s", value_parser = duration)]
     drain: Duration,
     /// A kubeconfig. Without it: the pod's own service account, or what kubectl would use.
     #[arg(long, env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
+}
+
+/// The port for reads.
+#[derive(Args)]
+struct ReadsArguments {
+    /// Where clients connect that only read; no such port if not given.
+    #[arg(long, env = "MAINSTAY_READS")]
+    reads: Option<SocketAddr>,
+    /// How far behind MAIN a replica may be that takes reads, in timestamps of MAIN.
+    #[arg(long, default_value_t = 1_000, requires = "reads")]
+    reads_max_lag: u64,
+    /// The SYNC replica takes reads, too.
+    #[arg(long, requires = "reads")]
+    reads_include_sync: bool,
+    /// MAIN takes reads while no replica does.
+    #[arg(long, requires = "reads")]
+    reads_fallback_to_main: bool,
+    /// A file with the name that the gateway logs in with, to ask MAIN for its replicas; nobody if not given.
+    #[arg(long, env = "MAINSTAY_USERNAME_FILE", requires = "password_file")]
+    username_file: Option<PathBuf>,
+    /// A file with its password.
+    #[arg(long, env = "MAINSTAY_PASSWORD_FILE", requires = "username_file")]
+    password_file: Option<PathBuf>,
+}
+
+impl ReadsArguments {
+    fn config(self) -> Option<Reads> {
+        let Self {
+            reads,
+            reads_max_lag,
+            reads_include_sync,
+            reads_fallback_to_main,
+            username_file,
+            password_file,
+        } = self;
+        Some(Reads {
+            listen: reads?,
+            policy: read_gate::Reads {
+                max_lag: reads_max_lag,
+                from_sync: reads_include_sync,
+                from_main: reads_fallback_to_main,
+            },
+            credentials: match (username_file, password_file) {
+                (Some(username), Some(password)) => Credentials::Files { username, password },
+                _ => Credentials::None,
+            },
+        })
+    }
 }
 
 /// Runs until SIGTERM or Ctrl-C, then drains.
@@ -140,6 +222,7 @@ fn config(arguments: Arguments) -> Config {
         name,
         pod_uid,
         listen,
+        reads,
         admin,
         advertise,
         pod_ip,
@@ -161,6 +244,15 @@ fn config(arguments: Arguments) -> Config {
         route_writer,
         route_reader,
         route_ttl,
+        tls_cert_file,
+        tls_key_file,
+        tls_client_ca_file,
+        backend_ca_file,
+        backend_server_name,
+        proxy_protocol,
+        backend_proxy_protocol,
+        access_log_percent,
+        wake_on_connect,
         drain,
         kubeconfig: _,
     } = arguments;
@@ -175,6 +267,7 @@ fn config(arguments: Arguments) -> Config {
         name,
         pod,
         listen,
+        reads: reads.config(),
         admin,
         advertise: advertise.or(reached),
         token: match (push_token_file, push_token) {
@@ -187,6 +280,24 @@ fn config(arguments: Arguments) -> Config {
             writer: route_writer,
             reader: route_reader,
             ttl: route_ttl,
+        },
+        front: Front {
+            tls: tls_cert_file
+                .zip(tls_key_file)
+                .map(|(certificate, key)| ServerTls {
+                    certificate,
+                    key,
+                    client_ca: tls_client_ca_file,
+                }),
+            proxy_protocol,
+            access_log: access_log_percent,
+        },
+        back: Back {
+            tls: backend_ca_file.map(|ca| BackendTls {
+                ca,
+                server_name: backend_server_name,
+            }),
+            proxy_protocol: backend_proxy_protocol,
         },
         limits: Limits {
             connections: max_connections,
@@ -201,6 +312,7 @@ fn config(arguments: Arguments) -> Config {
             client: client_timeout,
             connect: connect_timeout,
             check: check_timeout,
+            wake: wake_on_connect,
             idle,
             transactions,
             drain,
@@ -223,6 +335,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// 0 to 100.
+fn percent(text: &str) -> Result<Percent, String> {
+    let number = text.parse().ok().and_then(Percent::new);
+    number.ok_or_else(|| format!("`{text}` is not a number of 0 to 100"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +359,30 @@ mod tests {
         assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
         for bad in ["", "s", "10", "1.5s", "-1s", "10h", "99999999999999999999s"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_port_for_reads_has_flags_of_its_own() {
+        let parse = |line: &str| Only::try_parse_from(line.split_whitespace());
+        let base = "gateway --cluster mg --name x";
+        let only = parse(&format!(
+            "{base} --reads 0.0.0.0:7690 --reads-max-lag 7 --reads-fallback-to-main --username-file /u --password-file /p"
+        ));
+        let only = only.unwrap_or_else(|error| panic!("{error}"));
+        let reads = config(only.arguments).reads.unwrap();
+        assert_eq!(
+            reads.policy,
+            read_gate::Reads {
+                max_lag: 7,
+                from_sync: false,
+                from_main: true
+            }
+        );
+        assert_eq!(reads.listen.port(), 7690);
+        assert!(matches!(reads.credentials, Credentials::Files { .. }));
+        for bad in ["--reads-include-sync", "--reads 0.0.0.0:7690 --username-file /u"] {
+            assert!(parse(&format!("{base} {bad}")).is_err(), "{bad}");
         }
     }
 
@@ -272,6 +414,31 @@ mod tests {
             (Some(Duration::from_secs(90)), Duration::from_millis(2500))
         );
         assert_eq!(config.routing.reader.as_deref(), Some("reads:7687"));
+        assert!(config.reads.is_none());
+        assert!(config.front.tls.is_none() && config.back.tls.is_none());
+        let secured = "gateway --cluster mg --name gw-1 --tls-cert-file /c --tls-key-file /k --tls-client-ca-file /ca \
+                       --backend-ca-file /b --backend-server-name mg.example --proxy-protocol --access-log-percent 5";
+        let only = Only::try_parse_from(secured.split_whitespace()).unwrap_or_else(|error| panic!("{error}"));
+        let config = super::config(only.arguments);
+        let tls = config.front.tls.unwrap();
+        assert_eq!(
+            (tls.certificate, tls.client_ca),
+            ("/c".into(), Some("/ca".into()))
+        );
+        assert_eq!(
+            config.back.tls.unwrap().server_name.as_deref(),
+            Some("mg.example")
+        );
+        assert!(config.front.proxy_protocol && !config.back.proxy_protocol);
+        assert_eq!(config.front.access_log, Percent::new(5).unwrap());
+        for bad in [
+            "--tls-cert-file /c",
+            "--tls-client-ca-file /ca",
+            "--access-log-percent 101",
+        ] {
+            let line = format!("gateway --cluster mg --name x {bad}");
+            assert!(Only::try_parse_from(line.split_whitespace()).is_err(), "{bad}");
+        }
         let bad = Only::try_parse_from("gateway --cluster Bad_Name --name x".split_whitespace());
         assert!(bad.is_err());
     }

@@ -4,7 +4,9 @@
     reason = "the derive repeats our `pub` on a struct inside a function"
 )]
 
+use super::gateway_front::{BackendTls, GatewayTls, ProxyProtocol};
 use super::parse::BadSpec;
+use super::reads::Reads;
 use crate::times;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,11 @@ use std::time::Duration;
 /// The gateway that clients connect to.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"))]
+#[x_kube(
+    validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"),
+    validation = Rule::new("self.enabled || !self.reads.enabled").message("spec.gateway.reads.enabled is true and spec.gateway.enabled is false: the port for reads is one of the gateways'; enable them, or remove spec.gateway.reads"),
+    validation = Rule::new("self.enabled || !self.wakeOnConnect").message("spec.gateway.wakeOnConnect is true and spec.gateway.enabled is false: nobody is there to connect to; remove one of them"),
+)]
 pub struct Gateway {
     /// Whether the operator runs one. Without it nothing cuts the sessions of an old MAIN.
     #[serde(default = "yes")]
@@ -76,6 +82,30 @@ pub struct Gateway {
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new("self.matches('^[^\\\\s]+:[0-9]+$')").message("spec.gateway.routeReader is HOST:PORT, such as reads.example.com:7687"))]
     pub route_reader: Option<String>,
+    /// TLS with clients; connections are plain if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<GatewayTls>,
+    /// TLS with databases; connections are plain if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_tls: Option<BackendTls>,
+    /// The PROXY protocol; not spoken if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// How many of a hundred sessions are logged when they end, without what they asked for.
+    #[serde(default)]
+    #[x_kube(validation = Rule::new("self >= 0 && self <= 100").message("spec.gateway.accessLogPercent is 0 to 100"))]
+    pub access_log_percent: u8,
+    /// The port for reads, which replicas take.
+    #[serde(default)]
+    pub reads: Reads,
+    /// Whether a connection wakes a cluster that hibernates: the gateway sets spec.hibernated to false. The gateways may
+    /// change this one object then, and nothing else of it is changed.
+    #[serde(default)]
+    pub wake_on_connect: bool,
+    /// How long a connection waits for a cluster that wakes up.
+    #[serde(default = "two_minutes")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('30m')").message("spec.gateway.wakeTimeout is a duration of 1s to 30m, such as 2m"))]
+    pub wake_timeout: String,
 }
 
 const fn yes() -> bool {
@@ -96,6 +126,10 @@ fn ten_seconds() -> String {
 
 fn twenty_seconds() -> String {
     "20s".to_owned()
+}
+
+fn two_minutes() -> String {
+    "2m".to_owned()
 }
 
 const fn thousand() -> u32 {
@@ -124,6 +158,13 @@ impl Default for Gateway {
             new_per_second_per_source: None,
             route_writer: None,
             route_reader: None,
+            tls: None,
+            backend_tls: None,
+            proxy_protocol: None,
+            access_log_percent: 0,
+            reads: Reads::default(),
+            wake_on_connect: false,
+            wake_timeout: two_minutes(),
         }
     }
 }
@@ -141,6 +182,8 @@ pub struct GatewayTimes {
     pub connect: Duration,
     /// For a client's part of the login.
     pub login: Duration,
+    /// For a cluster to wake up.
+    pub wake: Duration,
 }
 
 impl Gateway {
@@ -162,6 +205,7 @@ impl Gateway {
                 .transpose()?,
             connect: read("gateway.connectTimeout", &self.connect_timeout)?,
             login: read("gateway.loginTimeout", &self.login_timeout)?,
+            wake: read("gateway.wakeTimeout", &self.wake_timeout)?,
         })
     }
 }
@@ -180,7 +224,14 @@ mod tests {
 
     #[test]
     fn a_time_that_cannot_be_read_is_named() {
-        for field in ["hold", "drain", "idle", "connectTimeout", "loginTimeout"] {
+        for field in [
+            "hold",
+            "drain",
+            "idle",
+            "connectTimeout",
+            "loginTimeout",
+            "wakeTimeout",
+        ] {
             let gateway: Gateway = serde_json::from_value(serde_json::json!({ field: "soon" })).unwrap();
             assert!(
                 gateway.times().unwrap_err().to_string().contains(field),

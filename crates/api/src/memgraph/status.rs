@@ -32,7 +32,7 @@ pub struct MemgraphClusterStatus {
     pub lag: Option<i64>,
     /// Why the last turn did what it did, or did nothing: rule and sentence.
     pub reasons: Vec<String>,
-    /// Ready, Protected, WritesOpen, TopologyKnown, Hibernated, Applied.
+    /// Ready, Protected, WritesOpen, TopologyKnown, Hibernated, Applied, GatewaysReachApi.
     pub conditions: Vec<Condition>,
     /// The pods, as they were last seen.
     pub pods: Vec<PodStatus>,

@@ -1,10 +1,19 @@
 //! What a read gateway decides: which pods it may send reads to (R29), and for whom (R22).
 
+use super::gate::Route;
 use super::ids::{Ordinal, Term};
-use super::observed::{Mode, Registration, Status};
+use super::observed::{Mode, Registration, Role, Status};
 use super::record::{Record, State};
 use super::rules::{Rule, Rules};
+use crate::time::Time;
 use std::fmt;
+use std::time::Duration;
+
+/// How long ago a replica may last have been fed that MAIN calls `invalid`.
+///
+/// MAIN says so of a dead replica, of one with other data, and, under load, every now and then of one that missed a
+/// transaction and has it a moment later. The last one's timestamp grows all the same.
+const FED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the user declared about reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +22,7 @@ pub struct Reads {
     pub max_lag: u64,
     /// The SYNC replica takes reads, too: an open read on it and an index on MAIN stall MAIN for half a minute.
     pub from_sync: bool,
-    /// MAIN takes reads, too.
+    /// MAIN takes reads while no replica does.
     pub from_main: bool,
 }
 
@@ -24,6 +33,35 @@ pub struct LetIn {
     pub by: Ordinal,
     /// In which term.
     pub term: Term,
+}
+
+/// Where a read client logs in (R22): the MAIN that serves, also while writes are held or closed, since a login commits
+/// nothing.
+pub fn login(record: &Record) -> Option<Route> {
+    let main = record.main.as_ref()?;
+    (record.state == State::Serving).then_some(Route {
+        pod: main.pod,
+        term: record.term,
+    })
+}
+
+impl LetIn {
+    /// The connection on which the client was let in answered this. An old MAIN may know passwords that are not true any
+    /// more, so it is asked for role and mark as for a write (R10).
+    pub fn by(route: Route, role: Role, mark: Option<Term>, rules: Rules) -> Option<Self> {
+        let Route { pod, term } = route;
+        let serves = role == Role::Main && (mark == Some(term) || !rules.on(Rule::R10));
+        serves.then_some(Self { by: pod, term })
+    }
+}
+
+/// Who takes the reads of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Any of these replicas; at least one.
+    Replicas(Vec<Ordinal>),
+    /// MAIN: no replica may.
+    Main(Ordinal),
 }
 
 /// Why a read is not sent to a pod.
@@ -68,6 +106,7 @@ pub fn may_read(
     listed: Option<&Registration>,
     client: Option<LetIn>,
     reads: Reads,
+    now: Time,
     rules: Rules,
 ) -> Result<(), NotRead> {
     let main = record
@@ -97,9 +136,50 @@ pub fn may_read(
         return Err(NotRead::IsSync);
     }
     // Under load an ASYNC replica is in `recovery` most of the time: only how far it is behind says anything.
-    if matches!(row.status, Status::Invalid | Status::Diverged) {
+    let follows = match row.status {
+        Status::Ready | Status::Replicating | Status::Recovery => true,
+        Status::Invalid => row.moved.is_some_and(|at| now.since(at) <= FED_WITHIN),
+        Status::Diverged => false,
+    };
+    if !follows {
         return Err(NotRead::NotFollowing);
     }
     let near = row.behind <= 0 && row.behind.unsigned_abs() <= reads.max_lag;
     if near { Ok(()) } else { Err(NotRead::TooFarBehind) }
+}
+
+/// Who takes the reads of this client. `listed` is what MAIN's `SHOW REPLICAS` said, or nothing if that is too old.
+///
+/// MAIN is asked only when no replica may (R29). If nobody may, the reason is that of whoever is nearest to it.
+pub fn readers(
+    record: &Record,
+    listed: &[Registration],
+    client: Option<LetIn>,
+    reads: Reads,
+    now: Time,
+    rules: Rules,
+) -> Result<Readers, NotRead> {
+    let main = login(record).ok_or(NotRead::NotServing)?.pod;
+    let ask = |pod, row| may_read(record, pod, row, client, reads, now, rules);
+    let mut pods: Vec<Ordinal> = listed.iter().map(|row| row.name.pod()).collect();
+    pods.sort_unstable();
+    pods.dedup();
+    let mut may = Vec::new();
+    let mut nearest = None;
+    for pod in pods.into_iter().filter(|pod| *pod != main) {
+        // A pod that is listed twice is in the middle of something: every row must allow it.
+        let rows = listed.iter().filter(|row| row.name.pod() == pod);
+        match rows.map(|row| ask(pod, Some(row))).find(Result::is_err) {
+            Some(refused) => nearest = nearest.max(refused.err()),
+            None => may.push(pod),
+        }
+    }
+    if !may.is_empty() {
+        return Ok(Readers::Replicas(may));
+    }
+    match ask(main, None) {
+        Ok(()) => Ok(Readers::Main(main)),
+        Err(NotRead::IsMain) => Err(nearest.unwrap_or(NotRead::NotFollowing)),
+        Err(refused) => Err(refused),
+    }
 }

@@ -1,16 +1,21 @@
 //! Where a read gateway may send a read, and for whom.
 
 use super::cluster::{Situation, TERM, cluster};
+use mainstay_core::memgraph::gate::Route;
 use mainstay_core::memgraph::ids::{Ordinal, Term};
-use mainstay_core::memgraph::observed::{Registration, Status};
-use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Reads, may_read};
+use mainstay_core::memgraph::observed::{Registration, Role, Status};
+use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Readers, Reads, login, may_read, readers};
+use mainstay_core::memgraph::record::Writes;
 use mainstay_core::memgraph::rules::Rules;
+use mainstay_core::time::Time;
 
 const READS: Reads = Reads {
     max_lag: 10,
     from_sync: false,
     from_main: false,
 };
+
+const NOW: Time = Time(100_000);
 
 const CLIENT: LetIn = LetIn {
     by: Ordinal(0),
@@ -26,14 +31,24 @@ fn row(situation: &Situation, pod: u8) -> Option<Registration> {
 fn read(situation: &Situation, pod: u8, reads: Reads, rules: Rules) -> Result<(), NotRead> {
     let record = situation.record.as_ref().ok_or(NotRead::NotServing)?;
     let listed = row(situation, pod);
-    may_read(record, Ordinal(pod), listed.as_ref(), Some(CLIENT), reads, rules)
+    may_read(
+        record,
+        Ordinal(pod),
+        listed.as_ref(),
+        Some(CLIENT),
+        reads,
+        NOW,
+        rules,
+    )
 }
 
 #[test]
 fn reads_go_to_an_async_replica_that_is_near_enough() {
     let at = |behind| cluster().listed(2, |r| r.behind = behind);
     let recovering = at(-10).listed(2, |r| r.status = Status::Recovery);
-    for near in [at(0), at(-10), recovering] {
+    // It missed a transaction, and is fed all the same.
+    let missed = at(-2).listed(2, |r| (r.status, r.moved) = (Status::Invalid, Some(Time(95_000))));
+    for near in [at(0), at(-10), recovering, missed] {
         assert_eq!(read(&near, 2, READS, Rules::ALL), Ok(()));
     }
     for far in [at(-11), at(1)] {
@@ -51,7 +66,11 @@ fn a_pod_that_does_not_follow_main_takes_no_reads() {
             NotRead::NotFollowing,
         ),
         (
-            cluster().listed(2, |r| r.status = Status::Invalid),
+            cluster().listed(2, |r| (r.status, r.moved) = (Status::Invalid, None)),
+            NotRead::NotFollowing,
+        ),
+        (
+            cluster().listed(2, |r| (r.status, r.moved) = (Status::Invalid, Some(Time(94_999)))),
             NotRead::NotFollowing,
         ),
         (
@@ -95,7 +114,7 @@ fn r22_only_a_client_that_the_serving_main_let_in_may_read() {
     let situation = cluster();
     let record = situation.record.as_ref().expect("a record");
     let listed = row(&situation, 2);
-    let ask = |client, rules| may_read(record, Ordinal(2), listed.as_ref(), client, READS, rules);
+    let ask = |client, rules| may_read(record, Ordinal(2), listed.as_ref(), client, READS, NOW, rules);
     assert_eq!(ask(Some(CLIENT), Rules::ALL), Ok(()));
     let (other, older) = (
         LetIn {
@@ -112,6 +131,78 @@ fn r22_only_a_client_that_the_serving_main_let_in_may_read() {
     }
 }
 
+/// Who takes reads, of all that MAIN lists.
+fn who(situation: &Situation, reads: Reads) -> Result<Readers, NotRead> {
+    let record = situation.record.as_ref().ok_or(NotRead::NotServing)?;
+    let rows: Vec<Registration> = [1, 2].into_iter().filter_map(|pod| row(situation, pod)).collect();
+    readers(record, &rows, Some(CLIENT), reads, NOW, Rules::ALL)
+}
+
+#[test]
+fn main_takes_reads_only_when_no_replica_may() {
+    let (main, both) = (
+        Reads {
+            from_main: true,
+            ..READS
+        },
+        Reads {
+            from_sync: true,
+            from_main: true,
+            ..READS
+        },
+    );
+    let replicas = |pods: &[u8]| Ok(Readers::Replicas(pods.iter().copied().map(Ordinal).collect()));
+    let far = || cluster().listed(2, |r| r.behind = -11);
+    assert_eq!(who(&cluster(), READS), replicas(&[2]));
+    assert_eq!(who(&cluster(), main), replicas(&[2]));
+    assert_eq!(who(&cluster(), both), replicas(&[1, 2]));
+    assert_eq!(who(&far(), both), replicas(&[1]));
+    assert_eq!(who(&far(), main), Ok(Readers::Main(Ordinal(0))));
+    assert_eq!(who(&far(), READS), Err(NotRead::TooFarBehind));
+    let alone = || cluster().unregistered(1).unregistered(2);
+    assert_eq!(who(&alone(), READS), Err(NotRead::NotFollowing));
+    assert_eq!(who(&alone(), main), Ok(Readers::Main(Ordinal(0))));
+    assert_eq!(who(&cluster().no_main(1), both), Err(NotRead::NotServing));
+}
+
+#[test]
+fn a_pod_that_is_listed_twice_must_be_allowed_by_both_rows() {
+    let situation = cluster();
+    let record = situation.record.as_ref().expect("a record");
+    let near = row(&situation, 2).expect("it is listed");
+    let far = Registration { behind: -11, ..near };
+    let ask = |rows: &[Registration]| readers(record, rows, Some(CLIENT), READS, NOW, Rules::ALL);
+    assert!(ask(&[near, near]).is_ok());
+    for rows in [[near, far], [far, near]] {
+        assert_eq!(ask(&rows), Err(NotRead::TooFarBehind));
+    }
+}
+
+#[test]
+fn a_client_logs_in_where_main_serves_and_only_a_checked_main_lets_it_in() {
+    let situation = cluster();
+    let record = situation.record.as_ref().expect("a record");
+    let route = Route {
+        pod: Ordinal(0),
+        term: TERM,
+    };
+    assert_eq!(login(record), Some(route));
+    for closed in [record.held(record.since), record.with_writes(Writes::Closed)] {
+        assert_eq!(login(&closed), Some(route), "a login commits nothing");
+    }
+    let gone = cluster().no_main(1);
+    assert_eq!(login(gone.record.as_ref().expect("a record")), None);
+    let by = |role, mark| LetIn::by(route, role, mark, Rules::ALL);
+    assert_eq!(by(Role::Main, Some(TERM)), Some(CLIENT));
+    for (role, mark) in [
+        (Role::Replica, Some(TERM)),
+        (Role::Main, Some(Term(TERM.0 - 1))),
+        (Role::Main, None),
+    ] {
+        assert_eq!(by(role, mark), None, "{role:?} {mark:?}");
+    }
+}
+
 #[cfg(feature = "rule-switches")]
 #[test]
 fn without_their_rules_a_stranger_reads_and_the_sync_replica_is_read_from() {
@@ -122,6 +213,6 @@ fn without_their_rules_a_stranger_reads_and_the_sync_replica_is_read_from() {
     let record = situation.record.as_ref().expect("a record");
     let listed = row(&situation, 2);
     let without = Rules::ALL.without(Rule::R22);
-    let stranger = may_read(record, Ordinal(2), listed.as_ref(), None, READS, without);
+    let stranger = may_read(record, Ordinal(2), listed.as_ref(), None, READS, NOW, without);
     assert_eq!(stranger, Ok(()), "R22 is off");
 }

@@ -47,7 +47,7 @@ fn serving(term: u64) -> Record {
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn start() -> (Control, JoinSet<()>) {
-    let (control, keeper) = new(Arc::new(Metrics::default()), PATIENCE);
+    let (control, keeper) = new(Metrics::of_both_ports().0, PATIENCE);
     let mut tasks = JoinSet::new();
     tasks.spawn(keeper.run());
     (control, tasks)
@@ -215,4 +215,60 @@ async fn when_nobody_keeps_the_record_any_more_everything_is_cut() {
     drop(control);
     timeout(Duration::from_secs(10), epoch.cut()).await.unwrap();
     tasks.join_next().await.unwrap().unwrap();
+}
+
+async fn reading(control: &Control) -> Arc<Epoch> {
+    let mut epochs = control.reading();
+    let found = epochs.wait_for(|epoch| epoch.route().is_some()).await.unwrap();
+    Arc::clone(&found)
+}
+
+#[tokio::test]
+async fn a_record_is_confirmed_only_when_nobody_reads_under_the_old_one_any_more() {
+    let (control, _tasks) = start();
+    open(&control, &serving(4)).await;
+    let old = reading(&control).await;
+    // With a pod that left before: its sessions are of the same epoch.
+    let part = old.part();
+    let stay = part.stay();
+    part.fall();
+    let next = serving(4).new_term(elsewhere(), true, Time::ZERO);
+    let asked = timeout(Duration::from_millis(100), control.obey(next.clone())).await;
+    assert!(asked.is_err(), "a stay is left");
+    timeout(Duration::from_secs(10), old.cut()).await.unwrap();
+    assert_eq!(control.confirmation().term, Term(4));
+    drop(stay);
+    control.obey(next).await;
+    assert_eq!(control.confirmation().term, Term(5));
+    assert!(control.reading().borrow().route().is_none());
+}
+
+#[tokio::test]
+async fn who_reads_is_not_cut_because_writes_are_held_or_closed() {
+    let (control, _tasks) = start();
+    let first = serving(4);
+    open(&control, &first).await;
+    let old = reading(&control).await;
+    let held = first.held(Time::ZERO);
+    for record in [held.clone(), held.with_writes(Writes::Closed)] {
+        control.obey(record.clone()).await;
+        assert!(control.epochs().borrow().route().is_none());
+        assert!(Arc::ptr_eq(&old, &control.reading().borrow()));
+        assert_eq!(control.record().borrow().as_ref().unwrap().writes, record.writes);
+    }
+    assert!(old.admits(Role::Main, Some(Term(4))));
+    assert!(!old.admits(Role::Replica, Some(Term(4))));
+}
+
+#[tokio::test]
+async fn a_part_ends_alone_and_with_its_epoch() {
+    let (control, _tasks) = start();
+    open(&control, &serving(4)).await;
+    let whole = reading(&control).await;
+    let (one, two) = (whole.part(), whole.part());
+    one.fall();
+    assert!(one.is_draining() && !two.is_draining() && !whole.is_draining());
+    control.obey(serving(5)).await;
+    assert!(two.is_draining());
+    timeout(Duration::from_secs(10), two.cut()).await.unwrap();
 }

@@ -3,6 +3,7 @@
 mod channel;
 mod follow;
 mod register;
+mod wake;
 
 use crate::session::Shared;
 use mainstay_core::memgraph::Record;
@@ -36,10 +37,12 @@ impl Plane {
             Self::Channel { records, told } => channel::run(&shared.control, records, &told, &stop).await,
             Self::Kubernetes(client) => {
                 let follow = follow::run(&shared, client.clone());
+                let wake = wake::run(&shared, client.clone());
                 let register = register::Registration::new(&shared, client, push);
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = follow => {}
+                    () = wake => {}
                     () = register.keep() => {}
                 }
                 register.take_back().await;

@@ -63,6 +63,7 @@ impl<'a> Registration<'a> {
             match self.tell(&mut before, &mut last).await {
                 Ok(()) => pause = PAUSE,
                 Err(error) => {
+                    self.shared.metrics.api_silent.set(1);
                     self.shared.metrics.registration_errors.inc();
                     tracing::warn!(%error, lease = self.name, "the Lease was not written");
                     sleep(pause).await;
@@ -100,6 +101,7 @@ impl<'a> Registration<'a> {
             .is_none_or(|(said, at)| *said != now || at.elapsed() >= RENEW_EVERY);
         if due {
             self.write(&now).await?;
+            self.shared.metrics.api_silent.set(0);
             *last = Some((now, Instant::now()));
             if first {
                 self.shared.control.registered().await;

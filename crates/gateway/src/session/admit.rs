@@ -1,28 +1,34 @@
 //! Letting a client in: only on a connection to the recorded MAIN that was checked (G1). Until there is one, the
 //! client is held.
 
-use super::backend::{Backend, BackendError, Checked};
+use super::backend::{Backend, BackendError, Checked, Prelude};
 use super::client::{Client, ClientError};
+use super::passport::Passport;
+use super::stream::Stream;
 use super::wire::WireError;
-use super::{Counted, Shared};
+use super::{Counted, Shared, reading};
 use crate::control::{Epoch, Stay};
 use crate::heard::Voice;
+use crate::proxy_header;
+use crate::reads::{Known, Seat};
 use bolt::handshake::HandshakeError;
 use bolt::message::{Response, tag};
 use bolt::packstream::Limits;
 use bolt::version::Version;
 use mainstay_core::memgraph::gate::Route;
+use mainstay_core::memgraph::ids::Ordinal;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// Between two tries of a MAIN that cannot be used although the record names it; doubled each time, up to the second.
 const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A client whose connection to MAIN was checked. Its login is not answered yet.
+/// A client whose connection to a database was checked. Its login is not answered yet.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) epoch: Arc<Epoch>,
@@ -32,6 +38,76 @@ pub(crate) struct Admitted {
     /// What the database said to the login.
     pub(crate) answer: Vec<u8>,
     pub(crate) voice: Option<Arc<Voice>>,
+    /// On the port for reads: with whom.
+    pub(crate) seat: Option<Seat>,
+}
+
+/// A session with its database.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    // In this order they are dropped: first the connection, then what holds the confirmation back.
+    pub(crate) backend: Stream,
+    pub(crate) epoch: Arc<Epoch>,
+    pub(crate) version: Version,
+    pub(crate) voice: Option<Arc<Voice>>,
+    /// On the port for reads: with whom.
+    pub(crate) seat: Option<Seat>,
+    stay: Stay,
+}
+
+impl Attached {
+    /// When this returns, nothing reaches that database any more, and nothing comes from it.
+    pub(crate) fn leave(self) {
+        let Self {
+            backend,
+            epoch: _,
+            version: _,
+            voice: _,
+            seat,
+            stay,
+        } = self;
+        drop(backend);
+        drop(seat);
+        // From here on the next record may be confirmed.
+        drop(stay);
+    }
+}
+
+/// What the database said already and the client has not got.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    /// To the login.
+    pub(crate) answer: Option<Vec<u8>>,
+    /// After its last answer.
+    pub(crate) late: Vec<u8>,
+}
+
+impl Admitted {
+    pub(crate) fn attach(self) -> (Attached, Owed) {
+        let Self {
+            epoch,
+            stay,
+            backend,
+            version,
+            answer,
+            voice,
+            seat,
+        } = self;
+        let (backend, late) = backend.into_parts();
+        let attached = Attached {
+            backend,
+            epoch,
+            version,
+            voice,
+            seat,
+            stay,
+        };
+        let owed = Owed {
+            answer: Some(answer),
+            late,
+        };
+        (attached, owed)
+    }
 }
 
 /// Why a client is not let in.
@@ -43,9 +119,13 @@ pub(crate) enum NotAdmitted {
     Login(Vec<u8>),
     #[error("the database speaks no version that the client proposed")]
     NoCommonVersion,
-    #[error("No MAIN takes this connection ({why}); it was held for {} ms. Try again.", held.as_millis())]
-    HeldTooLong { why: String, held: Duration },
-    #[error("No MAIN takes this connection, and too many others wait already. Try again.")]
+    #[error("No {whom} takes this connection ({why}); it was held for {} ms. Try again.", held.as_millis())]
+    HeldTooLong {
+        whom: &'static str,
+        why: String,
+        held: Duration,
+    },
+    #[error("No database takes this connection, and too many others wait already. Try again.")]
     TooManyWait,
     #[error("This gateway is shutting down. Try again.")]
     Ending,
@@ -65,7 +145,7 @@ impl NotAdmitted {
 }
 
 /// Why one try failed: for good, or for now.
-enum Failed {
+pub(super) enum Failed {
     ForGood(NotAdmitted),
     ForNow(BackendError),
 }
@@ -85,48 +165,65 @@ impl From<BackendError> for Failed {
 /// Lets a client in, and holds it as long as nobody can serve it.
 pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitted, NotAdmitted> {
     let began = Instant::now();
-    let deadline = began + shared.config.timeouts.hold;
-    let mut epochs = shared.control.epochs();
+    let mut deadline = began + shared.config.timeouts.hold;
+    let mut epochs = shared.epochs();
+    let mut news = shared.reading.as_ref().map(|reading| reading.news());
     let mut waiting = None;
     let mut pause = PAUSE;
     loop {
         let epoch = Arc::clone(&epochs.borrow_and_update());
+        if let Some(news) = &mut news {
+            news.mark_unchanged();
+        }
         let (why, again) = match epoch.route() {
-            None => (epoch.headline().to_owned(), deadline),
+            None => {
+                if let Some(patience) = shared.config.timeouts.wake
+                    && shared.control.is_asleep()
+                {
+                    shared.control.wake();
+                    deadline = deadline.max(began + patience);
+                }
+                (epoch.headline().to_owned(), deadline)
+            }
             Some(route) => {
                 // The order matters: whoever cuts waits for this before it confirms.
                 let stay = epoch.stay();
                 let tried = tokio::select! {
                     biased;
                     () = epoch.draining() => continue,
-                    tried = try_once(shared, client, &epoch, route) => tried,
+                    tried = try_once(shared, client, &epoch, stay, route) => tried,
                 };
                 match tried {
-                    Ok((backend, version, answer, voice)) => {
+                    Ok(admitted) => {
                         shared.metrics.checked("admitted");
-                        return Ok(Admitted {
-                            epoch,
-                            stay,
-                            backend,
-                            version,
-                            answer,
-                            voice,
-                        });
+                        return Ok(admitted);
                     }
                     Err(Failed::ForGood(refusal)) => return Err(refusal),
                     Err(Failed::ForNow(error)) => {
                         shared.metrics.checked(error.kind());
                         // The record may have moved on without us (G5).
-                        shared.control.doubt();
+                        if !matches!(error, BackendError::NoReader(_)) {
+                            shared.control.doubt();
+                        }
                         let again = Instant::now() + pause;
                         pause = (pause * 2).min(LONGEST_PAUSE);
-                        (format!("{}: {error}", route.pod), again.min(deadline))
+                        let why = match shared.reading {
+                            None => format!("{}: {error}", route.pod),
+                            // It may be about MAIN, or about any replica.
+                            Some(_) => error.to_string(),
+                        };
+                        (why, again.min(deadline))
                     }
                 }
             }
         };
         if Instant::now() >= deadline {
             return Err(NotAdmitted::HeldTooLong {
+                whom: if shared.reading.is_some() {
+                    "replica"
+                } else {
+                    "MAIN"
+                },
                 why,
                 held: began.elapsed(),
             });
@@ -137,20 +234,69 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitt
         tokio::select! {
             changed = epochs.changed() => changed.map_err(|_| NotAdmitted::Ending)?,
             () = sleep_until(again) => {}
+            () = changed(&mut news) => {}
             () = client.gone() => return Err(ClientError::from(WireError::Closed).into()),
         }
     }
+}
+
+/// Ends when there is news of replicas; never, where nobody waits for them.
+async fn changed(news: &mut Option<watch::Receiver<Option<Known>>>) {
+    if let Some(news) = news
+        && news.changed().await.is_ok()
+    {
+        return;
+    }
+    pending().await
 }
 
 /// One try with one database.
 async fn try_once(
     shared: &Shared,
     client: &mut Client,
-    epoch: &Epoch,
+    epoch: &Arc<Epoch>,
+    stay: Stay,
     route: Route,
-) -> Result<(Backend, Version, Vec<u8>, Option<Arc<Voice>>), Failed> {
+) -> Result<Admitted, Failed> {
+    if let Some(reading) = &shared.reading {
+        let reading::Seated {
+            seat,
+            stay,
+            backend,
+            version,
+            answer,
+            voice,
+        } = reading::try_once(shared, reading, client, epoch, route).await?;
+        return Ok(Admitted {
+            epoch: Arc::clone(&seat.epoch),
+            stay,
+            backend,
+            version,
+            answer,
+            voice,
+            seat: Some(seat),
+        });
+    }
+    let (backend, version, answer, voice) = let_in_by_main(shared, client, epoch, route).await?;
+    Ok(Admitted {
+        epoch: Arc::clone(epoch),
+        stay,
+        backend,
+        version,
+        answer,
+        voice,
+        seat: None,
+    })
+}
+
+/// A connection to a pod, for this client, or for the gateway itself.
+pub(crate) async fn dial(
+    shared: &Shared,
+    pod: Ordinal,
+    passport: Option<&Passport>,
+) -> Result<Backend, BackendError> {
     let config = &shared.config;
-    let host = config.cluster.pod_host(route.pod, &config.namespace);
+    let host = config.cluster.pod_host(pod, &config.namespace);
     let addresses = tokio::time::timeout(
         config.timeouts.connect,
         shared.resolve.addresses(&host, config.backend_port),
@@ -159,7 +305,24 @@ async fn try_once(
         .await
         .map_err(|_| BackendError::Silent)?
         .map_err(BackendError::Resolve)?;
-    let mut backend = Backend::dial(&addresses, config.timeouts, config.limits.login_message).await?;
+    let prelude = Prelude {
+        header: config
+            .back
+            .proxy_protocol
+            .then(|| passport.map_or_else(proxy_header::own, Passport::header)),
+        tls: shared.secure.back(&host).map_err(BackendError::Name)?,
+    };
+    Backend::dial(&addresses, &prelude, config.timeouts, config.limits.login_message).await
+}
+
+/// Has MAIN answer the client's login, and checks that it is the MAIN of the epoch on that very connection.
+pub(super) async fn let_in_by_main(
+    shared: &Shared,
+    client: &mut Client,
+    epoch: &Epoch,
+    route: Route,
+) -> Result<(Backend, Version, Vec<u8>, Option<Arc<Voice>>), Failed> {
+    let mut backend = dial(shared, route.pod, client.passport()).await?;
     let version = match backend.handshake(client.proposals()).await {
         Ok(version) => version,
         Err(BackendError::Handshake(HandshakeError::NoCommonVersion)) => {

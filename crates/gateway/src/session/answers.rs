@@ -70,6 +70,9 @@ impl Answers {
         mut answered: impl FnMut(Answer),
     ) -> Result<Said, FrameError> {
         let mut said = Said::default();
+        if self.is_between() {
+            bytes = after_rows(bytes);
+        }
         while let Some(piece) = self.chunks.next(&mut bytes)? {
             match piece {
                 Piece::Noop => {}
@@ -89,6 +92,7 @@ impl Answers {
                     if !self.failure.is_empty() {
                         self.failure = Vec::new();
                     }
+                    bytes = after_rows(bytes);
                 }
             }
         }
@@ -139,6 +143,19 @@ impl Answers {
             }
         }
     }
+}
+
+/// What comes after the rows that lie in these bytes as a whole, each in one chunk: nothing of them matters, and there
+/// may be millions.
+fn after_rows(mut bytes: &[u8]) -> &[u8] {
+    while let [high, low, _, tag::RECORD, ..] = bytes {
+        let size = usize::from(u16::from_be_bytes([*high, *low]));
+        match bytes.get(size.saturating_add(2)..) {
+            Some([0, 0, rest @ ..]) if size >= 2 => bytes = rest,
+            _ => break,
+        }
+    }
+    bytes
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The database's side of a login, and the check on that very connection (G1).
 
+use super::secured::Secured;
+use super::stream::Stream;
 use super::tune;
 use super::wire::{Wire, WireError};
 use crate::config::Timeouts;
@@ -9,9 +11,14 @@ use bolt::packstream::{Limits, Value};
 use bolt::version::Version;
 use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::observed::Role;
+use mainstay_core::memgraph::read_gate::NotRead;
+use rustls::ClientConfig;
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use thiserror::Error;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -27,6 +34,10 @@ pub(crate) enum BackendError {
     Resolve(#[source] io::Error),
     #[error("cannot connect: {0}")]
     Connect(#[source] io::Error),
+    #[error("no TLS: {0}")]
+    Tls(#[source] io::Error),
+    #[error("its name is none that a certificate could have: {0}")]
+    Name(#[from] InvalidDnsNameError),
     #[error("no answer in time")]
     Silent,
     #[error(transparent)]
@@ -41,6 +52,10 @@ pub(crate) enum BackendError {
     Unexpected,
     #[error("it is {role:?} and its data shows {mark:?}")]
     NotAdmitted { role: Role, mark: Option<Term> },
+    #[error("it is {0:?}, and another role was expected of who takes reads")]
+    OtherRole(Role),
+    #[error("nobody takes reads: {0}")]
+    NoReader(NotRead),
 }
 
 impl BackendError {
@@ -48,6 +63,7 @@ impl BackendError {
         match self {
             Self::Resolve(_) => "no_address",
             Self::Connect(_) => "unreachable",
+            Self::Tls(_) | Self::Name(_) => "tls",
             Self::Silent => "silent",
             Self::Wire(_) => "lost",
             Self::Handshake(_) | Self::Message(_) | Self::Unexpected => "protocol",
@@ -55,8 +71,34 @@ impl BackendError {
             Self::NotAdmitted {
                 role: Role::Replica, ..
             } => "replica",
+            Self::OtherRole(_) => "other_role",
+            Self::NoReader(_) => "no_reader",
             Self::NotAdmitted { mark: None, .. } => "no_mark",
             Self::NotAdmitted { .. } => "other_term",
+        }
+    }
+}
+
+/// What comes before the first word of Bolt.
+#[derive(Debug, Default)]
+pub(crate) struct Prelude {
+    /// A header of the PROXY protocol.
+    pub(crate) header: Option<Vec<u8>>,
+    /// How it is encrypted, and what the database must be called.
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+impl Prelude {
+    async fn say(&self, mut tcp: TcpStream) -> Result<Stream, BackendError> {
+        if let Some(header) = &self.header {
+            tcp.write_all(header).await.map_err(BackendError::Connect)?;
+        }
+        match self.tls.clone() {
+            None => Ok(tcp.into()),
+            Some((config, name)) => {
+                let secured = Box::pin(Secured::connect(tcp, config, name)).await;
+                Ok(Stream::Tls(Box::new(secured.map_err(BackendError::Tls)?)))
+            }
         }
     }
 }
@@ -80,6 +122,7 @@ impl Backend {
     /// Connects to the first address that answers.
     pub(crate) async fn dial(
         addresses: &[SocketAddr],
+        prelude: &Prelude,
         timeouts: Timeouts,
         limit: usize,
     ) -> Result<Self, BackendError> {
@@ -88,6 +131,8 @@ impl Backend {
             match timeout(timeouts.connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     tune(&stream);
+                    let said = timeout(timeouts.check, prelude.say(stream)).await;
+                    let stream = said.map_err(|_| BackendError::Silent)??;
                     let wire = Wire::new(stream, limit);
                     return Ok(Self { wire, timeouts });
                 }
@@ -138,6 +183,21 @@ impl Backend {
         })
     }
 
+    /// Asks for the role alone.
+    pub(crate) async fn role(&mut self, version: Version) -> Result<Role, BackendError> {
+        let answer = self.query(version, ROLE).await?;
+        read_role(&answer.rows).ok_or(BackendError::Unexpected)
+    }
+
+    /// Asks one question of our own.
+    pub(crate) async fn query(&mut self, version: Version, query: &str) -> Result<Rows, BackendError> {
+        let mut bytes = Vec::new();
+        Request::Run(Run::new(query)).frame(version, &mut bytes)?;
+        Request::Pull(Fetch::ALL).frame(version, &mut bytes)?;
+        self.wire.send(&bytes).await?;
+        self.rows().await
+    }
+
     /// The answer to RUN and PULL.
     async fn rows(&mut self) -> Result<Rows, BackendError> {
         let mut rows = Rows::default();
@@ -145,7 +205,12 @@ impl Backend {
         loop {
             let payload = self.message().await?;
             match Response::parse(&payload, Limits::DEFAULT)? {
-                Response::Success(_) if !began => began = true,
+                Response::Success(summary) if !began => {
+                    began = true;
+                    let fields = summary.get("fields").and_then(Value::as_list).unwrap_or_default();
+                    let names = fields.iter().filter_map(Value::as_str);
+                    rows.fields = names.map(str::to_owned).collect();
+                }
                 Response::Success(summary) => {
                     let run_id = summary.get("run_id").and_then(Value::as_str);
                     rows.run_id = run_id.map(str::to_owned);
@@ -162,7 +227,7 @@ impl Backend {
     }
 
     /// The connection, and what it said beyond the last answer.
-    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+    pub(crate) fn into_parts(self) -> (Stream, Vec<u8>) {
         self.wire.into_parts()
     }
 }
@@ -170,9 +235,11 @@ impl Backend {
 /// More marks than this are a graph that somebody filled with them.
 const MOST_ROWS: usize = 16;
 
+/// An answer.
 #[derive(Debug, Default)]
-struct Rows {
-    rows: Vec<Vec<Value<'static>>>,
+pub(crate) struct Rows {
+    pub(crate) fields: Vec<String>,
+    pub(crate) rows: Vec<Vec<Value<'static>>>,
     run_id: Option<String>,
 }
 

@@ -3,16 +3,19 @@
 //! It may be spoken with more than one database, one after the other: what the client said is kept until somebody
 //! admitted it, and what it was answered is remembered.
 
+use super::passport::Passport;
+use super::reading::Login;
+use super::stream::Stream;
 use super::wire::{Wire, WireError, close_gently};
 use bolt::frame::frame_into;
 use bolt::handshake::{HandshakeError, Proposals, ServerHandshake, choose};
-use bolt::message::{Failure, Response, tag};
+use bolt::message::{Auth, Failure, Request, Response, tag};
+use bolt::packstream::Limits;
 use bolt::server::ServerProfile;
 use bolt::version::Version;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Why a client does not get further. It is told nothing: it is gone, or speaks something else.
@@ -50,6 +53,9 @@ pub(crate) struct Client {
     hello: Option<Secret>,
     hello_answered: bool,
     logon: Option<Secret>,
+    passport: Option<Box<Passport>>,
+    /// On the port for reads: MAIN let it in.
+    pub(crate) login: Option<Login>,
 }
 
 /// What a client said to log in, kept as long as its session lives: it is said again to the next database. It is in
@@ -65,7 +71,8 @@ impl fmt::Debug for Secret {
 impl Client {
     /// Reads what the client proposes.
     pub(crate) async fn greet(
-        stream: TcpStream,
+        stream: Stream,
+        passport: Option<Box<Passport>>,
         limit: usize,
         patience: Duration,
     ) -> Result<Self, ClientError> {
@@ -81,6 +88,8 @@ impl Client {
             hello: None,
             hello_answered: false,
             logon: None,
+            passport,
+            login: None,
         })
     }
 
@@ -151,7 +160,7 @@ impl Client {
     }
 
     /// Says why, and closes.
-    pub(crate) async fn turn_away(mut self, failure: &Failure<'_>) -> Result<(), ClientError> {
+    pub(crate) async fn turn_away(self, failure: &Failure<'_>) -> Result<(), ClientError> {
         let mut bytes = Vec::new();
         // A failure of ours always fits.
         Response::Failure(failure.clone()).frame(&mut bytes).ok();
@@ -161,7 +170,7 @@ impl Client {
     }
 
     /// Passes on what a database said instead of letting the client in, and closes.
-    pub(crate) async fn pass_on(mut self, payload: &[u8]) -> Result<(), ClientError> {
+    pub(crate) async fn pass_on(self, payload: &[u8]) -> Result<(), ClientError> {
         let mut bytes = Vec::new();
         frame_into(&mut bytes, payload);
         self.wire.send(&bytes).await?;
@@ -175,8 +184,35 @@ impl Client {
     }
 
     /// The connection. What is sent on it goes between two messages, or not at all.
-    pub(crate) const fn stream(&self) -> &TcpStream {
+    pub(crate) const fn stream(&self) -> &Stream {
         self.wire.stream()
+    }
+
+    /// What is known of it beyond that, if somebody wants to know.
+    pub(crate) fn passport(&self) -> Option<&Passport> {
+        self.passport.as_deref()
+    }
+
+    /// Writes the line of the access log, if there is to be one.
+    pub(crate) fn log(&self, end: &str) {
+        if let Some(passport) = &self.passport {
+            passport.log(self.user().as_deref(), end);
+        }
+    }
+
+    /// The name that it logged in with.
+    fn user(&self) -> Option<String> {
+        let version = self.version?;
+        let said = self.logon.as_ref().or(self.hello.as_ref())?;
+        let auth = match Request::parse(version, &said.0, Limits::DEFAULT).ok()? {
+            Request::Logon(auth) => auth,
+            Request::Hello(hello) => hello.auth?,
+            _ => return None,
+        };
+        match auth {
+            Auth::Basic { principal, .. } => Some(principal.into_owned()),
+            _ => None,
+        }
     }
 
     /// What the client said beyond its login.

@@ -3,26 +3,26 @@
 //! Bytes pass as they are. Only frame headers are followed, and the first words of a RUN; a buffer is borrowed while
 //! there is something to move, so an idle session owns none.
 
-use super::Shared;
+use super::admit::Owed;
 use super::answers::Answers;
 use super::course::Course;
+use super::passport::Passport;
 use super::requests::{Requests, Seen};
 use super::route::Routes;
 use super::statement::Judgement;
+use super::stream::Stream;
 use super::talk::{Asked, binds};
-use super::wire::write_all;
+use super::{Shared, With};
+use crate::buffers::is_busy;
 use crate::control::Epoch;
 use crate::heard::Voice;
 use bolt::frame::frame_into;
 use bolt::message::{Failure, Request, Response, tag};
 use bolt::packstream::Dict;
 use bolt::version::Version;
-use socket2::SockRef;
 use std::future::pending;
-use std::net::Shutdown;
 use std::time::Duration;
 use std::{io, mem};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How a stay with a database ended.
@@ -43,6 +43,11 @@ pub(crate) enum End {
     /// The gateway refused to go on.
     Refused,
 }
+
+const NO_ROLES: &str = "Roles and replicas are Mainstay's: this statement is not sent on to the database.";
+/// A replica would have said something like it.
+const NO_WRITES: &str =
+    "No replica takes reads now, so MAIN does, and this statement may write: send it to the port for writes.";
 
 /// What a client has said that is not settled yet. It outlives the database.
 #[derive(Debug)]
@@ -81,24 +86,25 @@ pub(crate) enum Refusing {
 #[derive(Debug)]
 pub(crate) struct Forward<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) client: &'a TcpStream,
-    pub(crate) backend: &'a TcpStream,
+    pub(crate) client: &'a Stream,
+    pub(crate) backend: &'a Stream,
     pub(crate) version: Version,
     pub(crate) voice: Option<&'a Voice>,
+    pub(crate) with: With,
     pub(crate) epoch: &'a Epoch,
     pub(crate) course: &'a Course,
+    pub(crate) passport: Option<&'a Passport>,
 }
 
 impl Forward<'_> {
-    /// Gives the answer to the login, if it is still owed, then forwards until somebody ends.
-    ///
-    /// `late` is what the database said after its last answer.
-    pub(crate) async fn run(&self, inbox: &mut Inbox, answer: Option<&[u8]>, late: &[u8]) -> End {
-        if let Some(answer) = answer {
+    /// Gives what is still owed, then forwards until somebody ends.
+    pub(crate) async fn run(&self, inbox: &mut Inbox, owed: &mut Owed) -> End {
+        if let Some(answer) = owed.answer.take() {
             self.course.now().giving = true;
             let mut bytes = Vec::with_capacity(answer.len().saturating_add(8));
-            frame_into(&mut bytes, answer);
-            if write_all(self.client, &bytes).await.is_err() {
+            frame_into(&mut bytes, &answer);
+            drop(answer);
+            if self.client.write_all(&bytes).await.is_err() {
                 return End::Client;
             }
             self.course.now().giving = false;
@@ -107,13 +113,13 @@ impl Forward<'_> {
         let half_closed = self.shared.config.timeouts.half_closed;
         tokio::select! {
             biased;
-            end = self.down(late) => end,
+            end = self.down(owed) => end,
             end = async {
                 let end = up.run().await;
                 // The client will say nothing more, but may still be waiting for an answer.
                 self.course.now().gone = true;
-                if end == End::Client && SockRef::from(self.backend).shutdown(Shutdown::Write).is_ok() {
-                    timeout(half_closed, pending::<()>()).await.ok();
+                if end == End::Client && self.backend.shutdown().is_ok() {
+                    Box::pin(timeout(half_closed, pending::<()>())).await.ok();
                 }
                 end
             } => end,
@@ -121,17 +127,21 @@ impl Forward<'_> {
     }
 
     /// From the database to the client.
-    async fn down(&self, late: &[u8]) -> End {
+    async fn down(&self, owed: &mut Owed) -> End {
         let mut answers = Answers::new();
-        let mut done = self.give(&mut answers, late).await;
+        let late = mem::take(&mut owed.late);
+        let mut done = self.give(&mut answers, &late).await;
+        drop(late);
+        let mut busy = false;
         while done.is_ok() {
             if self.backend.readable().await.is_err() {
                 return self.lost();
             }
-            let mut buffer = self.shared.buffers.take();
+            let mut buffer = self.shared.buffers.take(busy);
             done = match self.backend.try_read(&mut buffer) {
                 Ok(0) => return self.lost(),
                 Ok(read) => {
+                    busy = is_busy(read);
                     if let Some(voice) = self.voice {
                         voice.heard();
                     }
@@ -159,13 +169,20 @@ impl Forward<'_> {
         let said = answers.read(bytes, |answer| self.course.answered(answer));
         let said = said.map_err(|_| End::Backend)?;
         self.shared.metrics.down.inc_by(count(bytes));
-        write_all(self.client, bytes).await.map_err(|_| End::Client)?;
+        if let Some(passport) = self.passport {
+            passport.went_down(count(bytes));
+        }
+        self.client.write_all(bytes).await.map_err(|_| End::Client)?;
         // After they were written: something of ours may go out now, if no message is cut in two.
         let mut now = self.course.now();
         now.giving = !answers.is_between();
         now.gone |= said.closes;
         drop(now);
         self.course.stir();
+        if self.with != With::Main {
+            // That it takes no writes is what a replica should say.
+            return Ok(());
+        }
         if said.doubtful {
             self.shared.control.doubt();
         }
@@ -185,8 +202,12 @@ struct Up<'a> {
 impl Up<'_> {
     async fn run(&mut self) -> End {
         let early = mem::take(&mut self.inbox.early);
+        // Read clients do not write because they happen to be with MAIN.
+        let main_for_reads = self.to.with == With::Main && self.to.shared.reading.is_some();
+        self.inbox.requests.only_reads(main_for_reads);
         let mut done = self.take(&early).await;
         drop(early);
+        let mut busy = false;
         while done.is_ok() {
             self.to.course.room().await;
             match idle(self.to.shared.config.timeouts.idle, self.to.client.readable()).await {
@@ -202,15 +223,18 @@ impl Up<'_> {
                     return End::Refused;
                 }
             }
-            let over = self.to.epoch.is_draining() || self.to.shared.ending.is_cancelled();
+            let over = self.to.epoch.is_draining() || self.to.shared.ending.is_given();
             if over && self.to.course.is_quiet() {
                 // What the client says now is for the next database.
                 pending::<()>().await;
             }
-            let mut buffer = self.to.shared.buffers.take();
+            let mut buffer = self.to.shared.buffers.take(busy);
             done = match self.to.client.try_read(&mut buffer) {
                 Ok(0) => return End::Client,
-                Ok(read) => self.take(buffer.get(..read).unwrap_or_default()).await,
+                Ok(read) => {
+                    busy = is_busy(read);
+                    self.take(buffer.get(..read).unwrap_or_default()).await
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
                 Err(_) => return End::Client,
             };
@@ -220,14 +244,15 @@ impl Up<'_> {
 
     /// Sends bytes on, as far as they may pass.
     async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
-        let passed = if self.inbox.kept.is_empty() {
-            self.pass(bytes, 0).await
+        let mut all = mem::take(&mut self.inbox.kept);
+        let known = all.len();
+        let bytes = if known == 0 {
+            bytes
         } else {
-            let mut all = mem::take(&mut self.inbox.kept);
-            let known = all.len();
             all.extend_from_slice(bytes);
-            self.pass(&all, known).await
+            &all
         };
+        let passed = self.pass(bytes, known).await;
         self.to.course.stir();
         passed
     }
@@ -239,18 +264,22 @@ impl Up<'_> {
         while let Some(seen) = self.inbox.requests.next(&mut rest).map_err(|_| End::Refused)? {
             let here = bytes.len().saturating_sub(rest.len());
             match seen {
-                Seen::RoleStatement { .. } if self.inbox.refusing != Refusing::No => {}
-                Seen::RoleStatement { wire } => {
+                Seen::RoleStatement { .. } | Seen::Write { .. } if self.inbox.refusing != Refusing::No => {}
+                Seen::RoleStatement { wire } | Seen::Write { wire } => {
                     let begin = here.saturating_sub(wire);
                     self.to.course.now().torn = true;
                     self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    self.refuse().await?;
+                    let (kind, why) = match seen {
+                        Seen::Write { .. } => ("write", NO_WRITES),
+                        Seen::RoleStatement { .. } | Seen::Ended { .. } => ("role_statement", NO_ROLES),
+                    };
+                    Box::pin(self.refuse(kind, why)).await?;
                     self.to.course.now().torn = false;
                 }
                 Seen::Ended { tag, words, wire: _ } if self.inbox.refusing != Refusing::No => {
                     from = here;
                     self.to.course.now().torn = true;
-                    self.ignore(tag, words).await?;
+                    Box::pin(self.ignore(tag, words)).await?;
                     self.to.course.now().torn = false;
                 }
                 Seen::Ended {
@@ -261,9 +290,19 @@ impl Up<'_> {
                     let begin = here.saturating_sub(wire);
                     self.to.course.now().torn = true;
                     self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    self.route(bytes.get(begin..here).unwrap_or_default()).await?;
+                    Box::pin(self.route(bytes.get(begin..here).unwrap_or_default())).await?;
                     self.to.course.now().torn = false;
                     from = here;
+                }
+                Seen::Ended {
+                    tag: tag::LOGON | tag::LOGOFF,
+                    words: _,
+                    wire,
+                } if self.to.shared.reading.is_some() => {
+                    let begin = here.saturating_sub(wire);
+                    self.to.course.now().torn = true;
+                    self.send(bytes.get(from..begin).unwrap_or_default()).await?;
+                    return Err(self.refuse_login().await);
                 }
                 Seen::Ended { tag, words, wire: _ } => {
                     self.to.course.asked(Asked::of(tag, words), binds(tag, words));
@@ -286,9 +325,11 @@ impl Up<'_> {
 
     async fn send(&self, bytes: &[u8]) -> Result<(), End> {
         self.to.shared.metrics.up.inc_by(count(bytes));
-        write_all(self.to.backend, bytes)
-            .await
-            .map_err(|_| self.to.lost())
+        if let Some(passport) = self.to.passport {
+            passport.went_up(count(bytes));
+        }
+        let sent = self.to.backend.write_all(bytes).await;
+        sent.map_err(|_| self.to.lost())
     }
 
     /// Waits until everything that was asked before is answered.
@@ -299,14 +340,25 @@ impl Up<'_> {
     }
 
     /// Refuses a statement when everything before it is answered.
-    async fn refuse(&mut self) -> Result<(), End> {
-        self.to.shared.metrics.refused("role_statement");
+    async fn refuse(&mut self, kind: &'static str, why: &'static str) -> Result<(), End> {
+        self.to.shared.metrics.refused(kind);
         self.level().await?;
         self.inbox.refusing = Refusing::Rest;
-        self.answer(&Response::Failure(Failure::client(
-            "Roles and replicas are Mainstay's: this statement is not sent on to the database.",
-        )))
-        .await
+        self.answer(&Response::Failure(Failure::client(why))).await
+    }
+
+    /// A replica has no users and would take every login: whoever wants to be somebody else asks MAIN, by coming anew
+    /// (R22).
+    async fn refuse_login(&self) -> End {
+        self.to.shared.metrics.refused("login_again");
+        let told = async {
+            self.level().await?;
+            self.answer(&Response::Failure(Failure::client(
+                "On the port for reads a connection keeps its login: open another one.",
+            )))
+            .await
+        };
+        told.await.err().unwrap_or(End::Refused)
     }
 
     /// Answers who serves what, in its place among the answers.
@@ -315,7 +367,7 @@ impl Up<'_> {
         let response = if self.to.course.now().talk.is_failed() {
             Response::Ignored
         } else {
-            Routes::of(&self.to.shared.config)
+            Routes::of(self.to.shared)
                 .answer(self.to.version, message)
                 .ok_or(End::Refused)?
         };
@@ -350,7 +402,7 @@ impl Up<'_> {
     async fn answer(&self, response: &Response<'_>) -> Result<(), End> {
         let mut bytes = Vec::new();
         response.frame(&mut bytes).map_err(|_| End::Refused)?;
-        write_all(self.to.client, &bytes).await.map_err(|_| End::Client)
+        self.to.client.write_all(&bytes).await.map_err(|_| End::Client)
     }
 }
 

@@ -6,41 +6,57 @@
 
 mod admit;
 mod answers;
+pub(crate) mod arrive;
 mod backend;
 mod client;
 mod course;
 mod forward;
 mod parked;
+mod passport;
+#[cfg(test)]
+mod properties;
+mod read_only;
+mod reading;
 mod requests;
 mod route;
+mod secured;
 mod statement;
+mod stream;
 mod talk;
 mod wire;
 
 use crate::buffers::Buffers;
 use crate::config::Config;
-use crate::control::Control;
+use crate::control::{Control, Epoch};
+use crate::front::Sampler;
 use crate::metrics::Metrics;
+use crate::reads::{Reading, Seat};
 use crate::resolve::Resolve;
-use admit::{Admitted, NotAdmitted, admit};
+use crate::secure::Secure;
+use crate::signal::Signal;
+pub(crate) use admit::dial;
+use admit::{Admitted, Attached, NotAdmitted, Owed, admit};
+use arrive::Ends;
+pub(crate) use backend::{Backend, BackendError, Checked};
 use bolt::message::Failure;
 use bolt::version::Version;
 use client::Client;
 use course::{Course, Now};
 use forward::{End, Forward, Inbox, Refusing};
+use mainstay_core::memgraph::ids::Ordinal;
 use parked::{Next, Parked};
+use passport::Passport;
 use prometheus_client::metrics::gauge::Gauge;
 use requests::Requests;
 use socket2::{SockRef, TcpKeepalive};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
-use talk::Alone;
+use talk::{Alone, Loss, Reply};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Semaphore, watch};
 
-/// What every session of a gateway shares.
+/// What every session of a port of a gateway shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -48,26 +64,85 @@ pub(crate) struct Shared {
     pub(crate) resolve: Resolve,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) buffers: Buffers,
+    pub(crate) secure: Arc<Secure>,
+    /// Which sessions are logged.
+    pub(crate) access: Arc<Sampler>,
     /// One for each connection that may wait.
     pub(crate) waiting: Arc<Semaphore>,
     /// The gateway is told to stop.
-    pub(crate) ending: CancellationToken,
+    pub(crate) ending: Signal,
+    /// On the port for reads: who takes them.
+    pub(crate) reading: Option<Arc<Reading>>,
+}
+
+impl Shared {
+    /// The same gateway, for its port for reads.
+    pub(crate) fn for_reads(&self, reading: Arc<Reading>, metrics: Arc<Metrics>) -> Self {
+        let Self {
+            config,
+            control,
+            resolve,
+            metrics: _,
+            buffers,
+            secure,
+            access,
+            waiting,
+            ending,
+            reading: _,
+        } = self;
+        Self {
+            config: config.clone(),
+            control: control.clone(),
+            resolve: resolve.clone(),
+            metrics,
+            buffers: buffers.clone(),
+            secure: Arc::clone(secure),
+            access: Arc::clone(access),
+            waiting: Arc::clone(waiting),
+            ending: ending.clone(),
+            reading: Some(reading),
+        }
+    }
+
+    /// The epochs that its sessions obey.
+    fn epochs(&self) -> watch::Receiver<Arc<Epoch>> {
+        match &self.reading {
+            None => self.control.epochs(),
+            Some(_) => self.control.reading(),
+        }
+    }
 }
 
 /// Serves one client until it goes, or is sent away.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
+///
+/// A session is idle for most of its life, and what it does else is boxed: the task is as large as the largest thing
+/// that it holds in itself.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
     tune(&stream);
+    let _reader = shared.reading.as_ref().map(Reading::reader);
     let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
-    let mut client = match Client::greet(stream, limits.login_message, timeouts.client).await {
+    let passport = Passport::wanted(&shared.config, shared.access.choose(), ends);
+    let stream = match arrive::secure(&shared, stream).await {
+        Ok(stream) => stream,
+        Err(error) => return shared.metrics.refused(error.kind()),
+    };
+    let greeted = Client::greet(stream, passport, limits.login_message, timeouts.client);
+    let mut client = match Box::pin(greeted).await {
         Ok(client) => client,
         Err(error) => return shared.metrics.refused(error.kind()),
     };
-    match admit(&shared, &mut client).await {
-        Ok(admitted) => go_on(&shared, client, admitted).await,
+    match Box::pin(admit(&shared, &mut client)).await {
+        Ok(admitted) => {
+            let (attached, owed) = admitted.attach();
+            let end = go_on(&shared, &mut client, attached, owed).await;
+            client.log(end);
+            Box::pin(client.close()).await;
+        }
         Err(refusal) => {
             shared.metrics.refused(refusal.kind());
             tracing::debug!(%refusal, "a client was not let in");
-            send_away(client, refusal).await;
+            client.log(refusal.kind());
+            Box::pin(send_away(client, refusal)).await;
         }
     }
 }
@@ -116,89 +191,118 @@ async fn send_away(client: Client, refusal: NotAdmitted) {
 /// What a client is told by a gateway that is told to stop.
 const ENDING: &str = "This gateway is shutting down.";
 
-/// From the first database to the end of the session.
-async fn go_on(shared: &Shared, mut client: Client, mut admitted: Admitted) {
-    let mut inbox = Inbox::new(client.take_unread());
-    let mut answer = Some(mem::take(&mut admitted.answer));
-    let version = admitted.version;
-    loop {
-        let (end, now) = stay(shared, &client, &mut inbox, admitted, answer.take()).await;
-        let why = match end {
-            End::Client | End::Refused => return client.close().await,
-            End::Cut | End::Drained => "The MAIN was changed.",
-            End::Ending => ENDING,
-            End::NotMain => "The database is not MAIN any more.",
-            End::Backend => {
-                shared.control.doubt();
-                "The connection to the MAIN was lost."
-            }
-        };
-        let Some(alone) = part(shared, &client, version, &mut inbox, now, why).await else {
-            shared.metrics.lost("closed");
-            return client.close().await;
-        };
-        match again(shared, &mut client, version, &mut inbox, alone, why).await {
-            Some(next) => admitted = next,
-            None => return client.close().await,
+/// Whom a session is with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum With {
+    /// What is said here may be committed.
+    Main,
+    /// Nothing that is said here can be.
+    Replica(Ordinal),
+}
+
+impl With {
+    fn of(seat: Option<&Seat>) -> Self {
+        match seat {
+            Some(seat) if !seat.is_main => Self::Replica(seat.pod),
+            Some(_) | None => Self::Main,
         }
     }
 }
 
-/// With one database, until one of the two goes. When this returns, nothing reaches that database any more, and
-/// nothing comes from it.
+/// From the first database to the end of the session; says what that was.
+async fn go_on(shared: &Shared, client: &mut Client, mut attached: Attached, mut owed: Owed) -> &'static str {
+    let mut inbox = Inbox::new(client.take_unread());
+    let version = attached.version;
+    loop {
+        let with = With::of(attached.seat.as_ref());
+        if let Some(passport) = client.passport() {
+            let route = attached.epoch.route().map(|route| route.pod);
+            let pod = attached.seat.as_ref().map(|seat| seat.pod).or(route);
+            pod.into_iter().for_each(|pod| passport.with(pod));
+        }
+        let (end, now) = stay(shared, client, &mut inbox, &attached, &mut owed).await;
+        if end == End::Cut {
+            shared.metrics.cut_sessions.inc();
+            attached.backend.forget();
+        }
+        attached.leave();
+        let why = match (end, with) {
+            (End::Client, _) => return "client",
+            (End::Refused, _) => return "refused",
+            (End::Cut | End::Drained, With::Main) => "The MAIN was changed.",
+            (End::Cut | End::Drained, With::Replica(_)) => "The replica takes no reads any more.",
+            (End::Ending, _) => ENDING,
+            (End::NotMain, _) => "The database is not MAIN any more.",
+            (End::Backend, With::Main) => {
+                shared.control.doubt();
+                "The connection to the MAIN was lost."
+            }
+            (End::Backend, With::Replica(pod)) => {
+                if let Some(reading) = &shared.reading {
+                    reading.shun(pod);
+                }
+                "The connection to the replica was lost."
+            }
+        };
+        let Some(alone) = Box::pin(part(shared, client, version, &mut inbox, now, why, with)).await else {
+            shared.metrics.lost("closed");
+            return "closed";
+        };
+        match Box::pin(again(shared, client, version, &mut inbox, alone, why)).await {
+            Some(next) => {
+                (attached, owed) = next.attach();
+                // The client has its answer to the login, from the first one.
+                owed.answer = None;
+            }
+            None => return "left",
+        }
+    }
+}
+
+/// With one database, until one of the two goes.
 async fn stay(
     shared: &Shared,
     client: &Client,
     inbox: &mut Inbox,
-    admitted: Admitted,
-    answer: Option<Vec<u8>>,
+    attached: &Attached,
+    owed: &mut Owed,
 ) -> (End, Now) {
-    let Admitted {
-        epoch,
-        stay,
-        backend,
-        version,
-        answer: _,
-        voice,
-    } = admitted;
-    let (backend, late) = backend.into_parts();
+    let epoch = &attached.epoch;
     let course = Course::default();
-    course.now().giving = answer.is_some();
+    course.now().giving = owed.answer.is_some();
     let forward = Forward {
         shared,
         client: client.stream(),
-        backend: &backend,
-        version,
-        voice: voice.as_deref(),
-        epoch: &epoch,
+        backend: &attached.backend,
+        version: attached.version,
+        voice: attached.voice.as_deref(),
+        with: With::of(attached.seat.as_ref()),
+        epoch,
         course: &course,
+        passport: client.passport(),
     };
     shared.metrics.admitted.inc();
     let counted = Counted::new(&shared.metrics.sessions);
-    let drained = async {
+    // No epoch is cut that does not drain first, if only for a moment.
+    let over = async {
         epoch.draining().await;
-        course.quiet().await;
+        tokio::select! {
+            biased;
+            () = epoch.cut() => End::Cut,
+            () = course.quiet() => End::Drained,
+        }
     };
     let ending = async {
-        shared.ending.cancelled().await;
+        shared.ending.given().await;
         course.quiet().await;
     };
     let end = tokio::select! {
         biased;
-        () = epoch.cut() => End::Cut,
-        () = drained => End::Drained,
+        end = over => end,
         () = ending => End::Ending,
-        end = forward.run(inbox, answer.as_deref(), &late) => end,
+        end = forward.run(inbox, owed) => end,
     };
     drop(counted);
-    if end == End::Cut {
-        shared.metrics.cut_sessions.inc();
-        // What is still on its way must not arrive.
-        SockRef::from(&backend).set_linger(Some(Duration::ZERO)).ok();
-    }
-    drop(backend);
-    // From here on the next record may be confirmed.
-    drop(stay);
     (end, course.into_now())
 }
 
@@ -210,6 +314,7 @@ async fn part(
     inbox: &mut Inbox,
     now: Now,
     why: &str,
+    with: With,
 ) -> Option<Alone> {
     let Now {
         talk,
@@ -233,6 +338,11 @@ async fn part(
     let replies: Vec<_> = left
         .replies
         .into_iter()
+        .map(|reply| match (reply, with) {
+            // A replica commits nothing of what it is told.
+            (Reply::Failure(Loss::Unknown), With::Replica(_)) => Reply::Failure(Loss::Nothing),
+            (reply, _) => reply,
+        })
         .map(|reply| parked.response(reply))
         .collect();
     parked.say(&replies).await.ok()?;
@@ -291,5 +401,21 @@ async fn again(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_session_is_small() {
+        // Every one of thousands of idle clients is one of these.
+        let size = size(serve);
+        assert!(size <= 1024, "{size} bytes");
     }
 }

@@ -3,15 +3,14 @@
 use super::forward::{Inbox, Refusing, idle};
 use super::requests::{Requests, Seen};
 use super::route::Routes;
+use super::stream::Stream;
 use super::talk::{Alone, Asked, Loss, Own, Reply};
-use super::wire::write_all;
 use super::{ENDING, Shared};
 use bolt::message::{Failure, Response, tag};
 use bolt::packstream::Dict;
 use bolt::version::Version;
 use std::time::Duration;
 use std::{io, mem};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 /// How a session comes out of it.
@@ -27,7 +26,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Parked<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) client: &'a TcpStream,
+    pub(crate) client: &'a Stream,
     pub(crate) version: Version,
     pub(crate) alone: Alone,
     /// Why a request of it fails.
@@ -55,7 +54,7 @@ impl Parked<'_> {
                     return Next::Leave;
                 }
             }
-            let mut buffer = self.shared.buffers.take();
+            let mut buffer = self.shared.buffers.take(false);
             match self.client.try_read(&mut buffer) {
                 Ok(0) => return Next::Leave,
                 Ok(read) => inbox
@@ -70,14 +69,14 @@ impl Parked<'_> {
     /// Ends a moment after the gateway was told to stop: it has nothing to end here, but a request that is on its way
     /// gets an answer that drivers retry elsewhere.
     async fn ended(&self) {
-        self.shared.ending.cancelled().await;
+        self.shared.ending.given().await;
         sleep(FAREWELL).await;
     }
 
     /// Goes through what the client said. What is for the next database stays in the inbox, from the begin of its
     /// message.
     async fn take(&mut self, inbox: &mut Inbox, input: &[u8]) -> Option<Next> {
-        if self.shared.ending.is_cancelled() && !self.alone.is_in_trouble() {
+        if self.shared.ending.is_given() && !self.alone.is_in_trouble() {
             self.alone = Alone::LOST;
             self.why = ENDING;
         }
@@ -89,8 +88,8 @@ impl Parked<'_> {
             let here = input.len().saturating_sub(rest.len());
             match seen {
                 None => return self.half(inbox, input),
-                Some(Seen::RoleStatement { .. }) if self.alone.is_in_trouble() => {}
-                Some(Seen::RoleStatement { wire }) => {
+                Some(Seen::RoleStatement { .. } | Seen::Write { .. }) if self.alone.is_in_trouble() => {}
+                Some(Seen::RoleStatement { wire } | Seen::Write { wire }) => {
                     return Some(keep(inbox, input, here.saturating_sub(wire), Next::Attach));
                 }
                 Some(Seen::Ended { .. }) if inbox.refusing == Refusing::Rest => {
@@ -101,7 +100,7 @@ impl Parked<'_> {
                     let routes = tag == tag::ROUTE && !self.alone.is_in_trouble();
                     let own = if routes {
                         let message = input.get(begin..here).unwrap_or_default();
-                        let answer = Routes::of(&self.shared.config).answer(self.version, message);
+                        let answer = Routes::of(self.shared).answer(self.version, message);
                         let Some(answer) = answer else {
                             return Some(Next::Leave);
                         };
@@ -176,7 +175,7 @@ impl Parked<'_> {
         for response in responses {
             response.frame(&mut bytes).map_err(io::Error::other)?;
         }
-        timeout(self.shared.config.timeouts.client, write_all(self.client, &bytes)).await?
+        timeout(self.shared.config.timeouts.client, self.client.write_all(&bytes)).await?
     }
 }
 

@@ -1,5 +1,6 @@
 //! Following what a client says: where messages end, what they ask for, and which must not pass (G7).
 
+use super::read_only::ReadOnly;
 use super::statement::{Judgement, Statement};
 use bolt::frame::{ChunkDecoder, FrameError, Piece};
 use bolt::message::tag;
@@ -9,6 +10,11 @@ use bolt::message::tag;
 pub(crate) enum Seen {
     /// The message that has begun must not be sent on. It began `wire` bytes before this position.
     RoleStatement {
+        /// Bytes on the wire since its begin.
+        wire: usize,
+    },
+    /// The same: it may write, and only reads pass here.
+    Write {
         /// Bytes on the wire since its begin.
         wire: usize,
     },
@@ -37,8 +43,10 @@ enum At {
     Query {
         left: usize,
         statement: Statement,
+        /// Where only reads pass.
+        read: Option<ReadOnly>,
     },
-    /// A message that the gateway answers itself: none of it is sent on.
+    /// A message that the gateway may answer itself: none of it is sent on before it is complete.
     Ours,
     Decided,
 }
@@ -51,6 +59,8 @@ pub(crate) struct Requests {
     tag: u8,
     words: Judgement,
     wire: usize,
+    /// Only reads pass.
+    only_reads: bool,
 }
 
 impl Requests {
@@ -63,7 +73,13 @@ impl Requests {
             tag: 0,
             words: Judgement::Plain,
             wire: 0,
+            only_reads: false,
         }
+    }
+
+    /// Whether only reads pass from here on. A statement is then kept back until all of it was seen.
+    pub(crate) const fn only_reads(&mut self, only: bool) {
+        self.only_reads = only;
     }
 
     /// Whether the stream is between two messages.
@@ -101,11 +117,11 @@ impl Requests {
             match piece {
                 None => return Ok(None),
                 Some(Piece::Noop) => self.wire = 0,
-                Some(Piece::Data(data)) => {
-                    if self.data(data) == Judgement::Role {
-                        return Ok(Some(Seen::RoleStatement { wire: self.wire }));
-                    }
-                }
+                Some(Piece::Data(data)) => match self.data(data) {
+                    Passes::Yes => {}
+                    Passes::Role => return Ok(Some(Seen::RoleStatement { wire: self.wire })),
+                    Passes::Write => return Ok(Some(Seen::Write { wire: self.wire })),
+                },
                 Some(Piece::End) => {
                     let (tag, words, wire) = (self.tag, self.words, self.wire);
                     (self.at, self.tag, self.words, self.wire) = (At::Marker, 0, Judgement::Plain, 0);
@@ -115,51 +131,72 @@ impl Requests {
         }
     }
 
-    fn data(&mut self, mut data: &[u8]) -> Judgement {
+    fn data(&mut self, mut data: &[u8]) -> Passes {
         while let Some((&first, rest)) = data.split_first() {
             match &mut self.at {
-                At::Decided | At::Ours => return Judgement::Plain,
-                At::Query { left, statement } => {
+                At::Decided | At::Ours => return Passes::Yes,
+                At::Query {
+                    left,
+                    statement,
+                    read,
+                } => {
                     let (query, _) = data.split_at_checked(*left).unwrap_or((data, &[]));
                     *left = left.saturating_sub(query.len());
                     let mut judgement = statement.read(query);
+                    let mut reads = None;
+                    if let Some(read) = read {
+                        read.read(query);
+                    }
                     if *left == 0 {
                         judgement = statement.finish();
+                        reads = read.as_mut().map(ReadOnly::finish);
                     }
-                    if judgement != Judgement::Open {
+                    let over = *left == 0 || read.is_none() || judgement == Judgement::Role;
+                    if judgement != Judgement::Open && over {
                         self.at = At::Decided;
                         self.words = judgement;
                     }
-                    return judgement;
+                    return match (judgement, reads) {
+                        (Judgement::Role, _) => Passes::Role,
+                        (_, Some(false)) => Passes::Write,
+                        (_, Some(true) | None) => Passes::Yes,
+                    };
                 }
                 At::Marker => self.at = At::Tag,
                 At::Tag => {
                     self.tag = first;
                     self.at = match first {
                         tag::RUN => At::Text,
-                        tag::ROUTE => At::Ours,
+                        tag::ROUTE | tag::LOGON | tag::LOGOFF => At::Ours,
                         _ => At::Decided,
                     };
                 }
-                At::Text => self.at = text(first),
+                At::Text => self.at = text(first, self.only_reads),
                 At::Size { left, value } => {
                     *value = value.saturating_mul(256).saturating_add(usize::from(first));
                     *left = left.saturating_sub(1);
                     if *left == 0 {
-                        self.at = query(*value);
+                        self.at = query(*value, self.only_reads);
                     }
                 }
             }
             data = rest;
         }
-        Judgement::Open
+        Passes::Yes
     }
 }
 
+/// Whether a message may be sent on, as far as it was seen.
+enum Passes {
+    Yes,
+    Role,
+    Write,
+}
+
 /// Where the marker of a string leads. What is no string is for the database to refuse.
-const fn text(marker: u8) -> At {
+const fn text(marker: u8, only_reads: bool) -> At {
     match marker {
-        0x80..=0x8F => query((marker & 0x0F) as usize),
+        0x80..=0x8F => query((marker & 0x0F) as usize, only_reads),
         0xD0 => At::Size { left: 1, value: 0 },
         0xD1 => At::Size { left: 2, value: 0 },
         0xD2 => At::Size { left: 4, value: 0 },
@@ -167,12 +204,13 @@ const fn text(marker: u8) -> At {
     }
 }
 
-const fn query(size: usize) -> At {
+const fn query(size: usize, only_reads: bool) -> At {
     match size {
         0 => At::Decided,
         left => At::Query {
             left,
             statement: Statement::new(),
+            read: if only_reads { Some(ReadOnly::new()) } else { None },
         },
     }
 }
@@ -213,6 +251,7 @@ mod tests {
                         began.push(position - wire);
                         seen.push(Seen::RoleStatement { wire: 0 });
                     }
+                    Seen::Write { .. } => panic!("writes may pass here"),
                     Seen::Ended { tag, words, wire: _ } => seen.push(ended(tag, words)),
                 }
             }
@@ -312,6 +351,29 @@ mod tests {
         let mut input = [0, 4, 0xB3, tag::RUN, 0xC0, 0xA0].as_slice();
         assert_eq!(requests.next(&mut input), Ok(None));
         assert_eq!(requests.undecided(), 0);
+    }
+
+    #[test]
+    fn where_only_reads_pass_a_statement_is_kept_back_until_all_of_it_was_seen() {
+        let version = Version::V5_2;
+        for (query, passes) in [("MATCH (n) RETURN n", true), ("MATCH (n) SET n.x = 1", false)] {
+            let bytes = wire(version, &[Request::Run(Run::new(query))]);
+            let mut requests = Requests::new();
+            requests.only_reads(true);
+            let mut kept = 0;
+            let mut seen = Vec::new();
+            for byte in &bytes {
+                let mut input = std::slice::from_ref(byte);
+                while let Some(event) = requests.next(&mut input).unwrap() {
+                    seen.push(event);
+                }
+                kept = kept.max(requests.undecided());
+            }
+            assert!(kept > query.len(), "{query}");
+            let write = matches!(seen.first(), Some(Seen::Write { .. }));
+            assert_eq!(write, !passes, "{query}: {seen:?}");
+            assert!(matches!(seen.last(), Some(Seen::Ended { tag: tag::RUN, .. })));
+        }
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! The answer to ROUTE, which makes `neo4j://` work: Memgraph Community has none.
 
-use crate::config::Config;
+use super::Shared;
+use crate::config::{Config, Reads};
 use bolt::frame::Assembler;
 use bolt::message::{Failure, Request, Response, Route};
 use bolt::packstream::{Limits, Value};
@@ -11,11 +12,16 @@ use mainstay_core::memgraph::objects::BOLT_PORT;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routes<'a> {
     config: &'a Config,
+    /// The client came in by the port for reads.
+    reads: bool,
 }
 
 impl<'a> Routes<'a> {
-    pub(crate) const fn of(config: &'a Config) -> Self {
-        Self { config }
+    pub(crate) const fn of(shared: &'a Shared) -> Self {
+        Self {
+            config: &shared.config,
+            reads: shared.reading.is_some(),
+        }
     }
 
     /// The answer to a ROUTE as it came over the wire; `None` if it cannot be answered at all.
@@ -32,28 +38,41 @@ impl<'a> Routes<'a> {
 
     fn table(self, route: &Route<'_>) -> bolt::message::RoutingTable {
         let Config {
-            routing, advertise, ..
+            routing,
+            advertise,
+            reads,
+            ..
         } = self.config;
         // What the client connected to is what it can reach.
         let here = route.context.get("address").and_then(Value::as_str);
-        let here = here.map(|address| with_port(address.trim()));
-        let here = || {
-            let own = || advertise.clone().unwrap_or_default();
-            routing
-                .writer
-                .clone()
-                .or_else(|| here.clone())
-                .unwrap_or_else(own)
+        let here = here.map_or_else(
+            || advertise.clone().unwrap_or_default(),
+            |address| with_port(address.trim()),
+        );
+        let (writers, routers, reader) = if self.reads {
+            // Behind which address writers are is not known from here.
+            (routing.writer.clone(), here.clone(), here)
+        } else {
+            let writer = routing.writer.clone().unwrap_or(here);
+            let reader = reads
+                .as_ref()
+                .map(|Reads { listen, .. }| at_port(&writer, listen.port()));
+            (Some(writer.clone()), writer.clone(), reader.unwrap_or(writer))
         };
-        let readers = routing.reader.clone().unwrap_or_else(here);
         bolt::message::RoutingTable {
             ttl: routing.ttl,
             database: route.target.database().unwrap_or_default().to_owned(),
-            writers: vec![here()],
-            readers: vec![readers],
-            routers: vec![here()],
+            writers: writers.into_iter().collect(),
+            readers: vec![routing.reader.clone().unwrap_or(reader)],
+            routers: vec![routers],
         }
     }
+}
+
+/// The same host, another port.
+fn at_port(address: &str, port: u16) -> String {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    format!("{host}:{port}")
 }
 
 /// Drivers leave the usual port out.

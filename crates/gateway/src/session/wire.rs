@@ -1,12 +1,11 @@
 //! A connection while handshake and login are spoken on it: whole messages, with bounds.
 
+use super::stream::Stream;
 use bolt::frame::{Assembler, FrameError, frame_into};
 use std::future::pending;
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// What is read at once: logins are small.
@@ -29,14 +28,14 @@ pub(crate) enum WireError {
 /// A connection with what was read from it and not used yet.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    stream: TcpStream,
+    stream: Stream,
     unread: Vec<u8>,
     assembler: Assembler,
 }
 
 impl Wire {
     /// For messages of at most `limit` bytes.
-    pub(crate) fn new(stream: TcpStream, limit: usize) -> Self {
+    pub(crate) fn new(stream: Stream, limit: usize) -> Self {
         Self {
             stream,
             unread: Vec::new(),
@@ -59,8 +58,7 @@ impl Wire {
             if let Some(taken) = taken {
                 return Ok(taken);
             }
-            self.unread.reserve(STEP);
-            match self.stream.read_buf(&mut self.unread).await {
+            match self.stream.read_more(&mut self.unread, STEP).await {
                 Ok(0) => return Err(WireError::Closed.into()),
                 Ok(_) => {}
                 Err(error) => return Err(WireError::Io(error).into()),
@@ -75,12 +73,12 @@ impl Wire {
     }
 
     /// Sends bytes as they are.
-    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), WireError> {
         Ok(self.stream.write_all(bytes).await?)
     }
 
     /// Sends a message, in chunks.
-    pub(crate) async fn send_message(&mut self, payload: &[u8]) -> Result<(), WireError> {
+    pub(crate) async fn send_message(&self, payload: &[u8]) -> Result<(), WireError> {
         let mut bytes = Vec::with_capacity(payload.len().saturating_add(8));
         frame_into(&mut bytes, payload);
         self.send(&bytes).await
@@ -88,12 +86,12 @@ impl Wire {
 
     /// Ends when the peer has closed. As long as there is something to read it cannot be seen, and this waits.
     pub(crate) async fn gone(&self) {
-        if let Ok(1..) = self.stream.peek(&mut [0]).await {
+        if let Ok(1..) = self.stream.tcp().peek(&mut [0]).await {
             pending::<()>().await;
         }
     }
 
-    pub(crate) const fn stream(&self) -> &TcpStream {
+    pub(crate) const fn stream(&self) -> &Stream {
         &self.stream
     }
 
@@ -103,30 +101,20 @@ impl Wire {
     }
 
     /// The connection, and what was read beyond the last message.
-    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+    pub(crate) fn into_parts(self) -> (Stream, Vec<u8>) {
         (self.stream, self.unread)
     }
 }
 
-/// Sends everything. Dropped early, some of it was sent.
-pub(crate) async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match stream.try_write(bytes) {
-            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.writable().await?,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
 /// Closes so that the last words arrive: a socket that is closed with unread bytes in it resets the connection,
 /// and a reset overtakes what was sent.
-pub(crate) async fn close_gently(mut stream: TcpStream) {
+pub(crate) async fn close_gently(stream: Stream) {
     let gently = async {
-        stream.shutdown().await?;
-        let mut sink = [0; 1024];
-        while stream.read(&mut sink).await? > 0 {}
+        stream.shutdown()?;
+        let mut sink = Vec::new();
+        while stream.read_more(&mut sink, STEP).await? > 0 {
+            sink.clear();
+        }
         io::Result::Ok(())
     };
     // Whoever does not read it in that time does not want to.

@@ -70,6 +70,7 @@ impl Place {
             folder: _,
             pid: _,
             bolt,
+            reads: _,
             kubeconfig,
             control,
             namespace,

@@ -21,6 +21,8 @@ pub(crate) struct Description {
     pub(crate) pid: u32,
     /// Where clients connect.
     pub(crate) bolt: SocketAddr,
+    /// Where clients connect that only read.
+    pub(crate) reads: SocketAddr,
     /// For kubectl.
     pub(crate) kubeconfig: PathBuf,
     /// Where it takes requests of [`control`](super::control).

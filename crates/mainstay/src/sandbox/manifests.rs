@@ -65,6 +65,11 @@ fn cluster(replicas: u8, stand_ins: bool, waits_for_the_fence: bool) -> Value {
             "failover": { "fenceTimeout": fence_timeout },
             // And so often that the usual limits would stop a drill.
             "hardReset": { "quiet": "5s", "perHour": 60 },
+            // With two databases there is no ASYNC replica; then MAIN takes reads.
+            "gateway": {
+                "reads": { "enabled": true, "fallbackToMain": replicas < 3 },
+                "wakeOnConnect": true,
+            },
         },
     })
 }

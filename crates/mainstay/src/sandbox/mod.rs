@@ -108,6 +108,7 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
         folder: _,
         pid: _,
         bolt,
+        reads,
         kubeconfig,
         control: _,
         namespace: _,
@@ -130,6 +131,7 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
     println!(
         "\nServing and protected after {:.1} s. The databases are {databases}.\n\n\
          \x20 Bolt        bolt://{bolt}\n\
+         \x20 reads       bolt://{reads}  (ASYNC replicas)\n\
          \x20 kubeconfig  {kubeconfig}\n\n\
          Next, from another terminal:\n\
          \x20 {program} drill kill-main\n\

@@ -9,6 +9,7 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::{Api, Client};
 use mainstay_core::memgraph::objects::BOLT_PORT;
+use operator::memgraph::resources::READS_PORT;
 use sandbox::kube::{Kubernetes, ListenError};
 use sandbox::node::{BackOff, Config, Images, Nodes, StartError};
 use std::io;
@@ -187,6 +188,10 @@ impl Site {
             create(&client, object).await?;
         }
         let door = door(&nodes, port).await?;
+        let reads = nodes
+            .door(at(0), NAMESPACE, &format!("{CLUSTER}-gateway"), READS_PORT)
+            .await;
+        let reads = reads.map_err(|source| SiteError::Port { port: 0, source })?;
         let control = Control::new(kubernetes.clone(), Arc::clone(&nodes), NAMESPACE);
         let socket = folder.join("control");
         let unusable = |source| SiteError::Folder {
@@ -197,6 +202,7 @@ impl Site {
         let description = Description {
             pid: std::process::id(),
             bolt: door.address().map_err(unusable)?,
+            reads: reads.address().map_err(unusable)?,
             kubeconfig,
             control: socket.clone(),
             namespace: NAMESPACE.to_owned(),
@@ -209,6 +215,7 @@ impl Site {
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(door.run());
+        tasks.spawn(reads.run());
         tasks.spawn(control.clone().serve(listener));
         Ok(Self {
             kubernetes,
@@ -334,10 +341,13 @@ async fn create(client: &Client, object: serde_json::Value) -> Result<(), SiteEr
     })
 }
 
+fn at(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
 /// The usual port of Bolt, or any if that one is taken: a second sandbox gets another.
 async fn door(nodes: &Nodes, port: Option<u16>) -> Result<sandbox::node::Door, SiteError> {
     let service = format!("{CLUSTER}-gateway");
-    let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let usual = port.unwrap_or(BOLT_PORT);
     match nodes.door(at(usual), NAMESPACE, &service, BOLT_PORT).await {
         Err(error) if port.is_none() && error.kind() == io::ErrorKind::AddrInUse => {

@@ -32,6 +32,7 @@ const NAME: &str = "memgraph-ha";
 struct Description {
     kubeconfig: PathBuf,
     bolt: SocketAddr,
+    reads: SocketAddr,
     control: PathBuf,
 }
 
@@ -40,6 +41,8 @@ pub(crate) struct Whole {
     pub(crate) client: Client,
     /// Where clients connect.
     pub(crate) bolt: SocketAddr,
+    /// Where clients connect that only read.
+    pub(crate) reads: SocketAddr,
     /// For other programs.
     pub(crate) kubeconfig: PathBuf,
     control: PathBuf,
@@ -65,6 +68,7 @@ impl Whole {
         let Description {
             kubeconfig,
             bolt,
+            reads,
             control,
         } = serde_json::from_str(&line).context("it did not start")?;
         rustls::crypto::aws_lc_rs::default_provider()
@@ -77,6 +81,7 @@ impl Whole {
             child,
             client,
             bolt,
+            reads,
             kubeconfig,
             control,
         })
@@ -189,8 +194,17 @@ impl Whole {
 
     /// A client reads.
     pub(crate) async fn read_through_gateway(&self) -> Result<()> {
+        Self::read_at(self.bolt).await
+    }
+
+    /// A client reads from a replica.
+    pub(crate) async fn read_from_replica(&self) -> Result<()> {
+        Self::read_at(self.reads).await
+    }
+
+    async fn read_at(address: SocketAddr) -> Result<()> {
         let auth = bolt::message::Auth::None;
-        let mut client = Bolt::connect_within(self.bolt, auth, Duration::from_secs(5)).await?;
+        let mut client = Bolt::connect_within(address, auth, Duration::from_secs(5)).await?;
         match client.query("MATCH (n:Numbered) RETURN count(n)").await? {
             Outcome::Done(_) => Ok(()),
             Outcome::Refused { failure, .. } => bail!("a read was refused: {failure}"),

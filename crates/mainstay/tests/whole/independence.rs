@@ -1,7 +1,7 @@
 //! Clients need neither operators nor the API server while nothing else is broken.
 
 use crate::bed::{Whole, protected};
-use crate::load::Load;
+use crate::load::{Load, Readers};
 use anyhow::{Result, ensure};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ async fn with_both_operators_killed_two_hundred_sessions_notice_nothing() -> Res
     let whole = Whole::start().await?;
     let before = whole.document().await?.record;
     let load = Load::start(whole.bolt, SESSIONS, SELDOM);
+    let readers = Readers::start(whole.reads, 50, Duration::from_secs(1));
     // Until each has a session and has written.
     sleep(SELDOM * 2).await;
     let began = Instant::now();
@@ -29,6 +30,8 @@ async fn with_both_operators_killed_two_hundred_sessions_notice_nothing() -> Res
         whole.read_through_gateway().await?;
         sleep(Duration::from_millis(200)).await;
     }
+    let fewest = readers.end().await?;
+    ensure!(fewest >= 20, "a reader stood still: {fewest} reads");
     let ledger = load.end().await?;
     eprintln!("without operators, {}", ledger.told(began.elapsed()));
     ensure!(ledger.failed == 0, "{} writes failed", ledger.failed);
@@ -60,11 +63,14 @@ async fn with_the_api_server_frozen_for_two_minutes_clients_go_on_and_no_role_co
         "the log is empty: {commands:?}"
     );
     let load = Load::start(whole.bolt, 4, EVERY);
+    let readers = Readers::start(whole.reads, 4, EVERY);
     let began = Instant::now();
     while began.elapsed() < Duration::from_mins(2) {
         whole.read_through_gateway().await?;
+        whole.read_from_replica().await?;
         sleep(Duration::from_millis(500)).await;
     }
+    ensure!(readers.end().await? > 0);
     let ledger = load.end().await?;
     eprintln!("without the API, {}", ledger.told(began.elapsed()));
     ensure!(ledger.failed == 0, "{} writes failed", ledger.failed);

@@ -121,6 +121,52 @@ async fn write(
     ledger
 }
 
+/// Clients that read through the port for reads, each on one connection: how many reads they had, and none failed.
+pub(crate) struct Readers {
+    stop: watch::Sender<bool>,
+    clients: JoinSet<Result<usize>>,
+}
+
+impl Readers {
+    /// So many, each of which reads so often.
+    pub(crate) fn start(address: SocketAddr, clients: usize, every: Duration) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let mut at_work = JoinSet::new();
+        for _ in 0..clients {
+            at_work.spawn(read(address, every, stopped.clone()));
+        }
+        Self {
+            stop,
+            clients: at_work,
+        }
+    }
+
+    /// Lets each end its read. The fewest reads that one of them had.
+    pub(crate) async fn end(mut self) -> Result<usize> {
+        // Those that failed are gone; why, is said below.
+        self.stop.send_replace(true);
+        let mut fewest = usize::MAX;
+        while let Some(ended) = self.clients.join_next().await {
+            fewest = fewest.min(ended.context("a reader panicked")??);
+        }
+        Ok(fewest)
+    }
+}
+
+async fn read(address: SocketAddr, every: Duration, stop: watch::Receiver<bool>) -> Result<usize> {
+    let patience = Duration::from_secs(20);
+    let mut client = Bolt::connect_within(address, bolt::message::Auth::None, patience).await?;
+    let mut reads = 0;
+    while !*stop.borrow() {
+        match client.query("MATCH (n:Numbered) RETURN count(n)").await? {
+            Outcome::Done(_) => reads += 1,
+            Outcome::Refused { failure, .. } => anyhow::bail!("a read was refused: {failure}"),
+        }
+        tokio::time::sleep(every).await;
+    }
+    Ok(reads)
+}
+
 async fn one(connection: &mut Option<Bolt>, address: SocketAddr, number: i64) -> bool {
     let patience = Duration::from_secs(20);
     if connection.is_none() {

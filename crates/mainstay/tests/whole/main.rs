@@ -10,3 +10,4 @@ mod office;
 mod people;
 mod rolling;
 mod seen;
+mod waking;

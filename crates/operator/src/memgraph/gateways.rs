@@ -11,6 +11,7 @@ use mainstay_core::memgraph::objects::{CLUSTER_LABEL, Confirmation, Heard, ROLE_
 use mainstay_core::memgraph::observed::Gateway;
 use mainstay_core::time::Time;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What a gateway's Lease is labelled with.
 pub const GATEWAY_ROLE: &str = "gateway";
@@ -24,6 +25,19 @@ pub struct Registered {
     pub confirmed: Confirmation,
     /// Where it takes pushes.
     pub push: Option<String>,
+    /// When it last wrote its Lease, by its own clock.
+    pub renewed: Option<Time>,
+}
+
+/// A gateway renews its Lease every ten seconds. One that has not for this long cannot reach the API, or is gone; it is
+/// told of, and nothing else comes of it: it may go on forwarding.
+const SILENT: Duration = Duration::from_secs(30);
+
+impl Registered {
+    /// Does it not reach the API?
+    pub fn is_silent(&self, now: Time) -> bool {
+        self.renewed.is_none_or(|at| now.since(at) > SILENT)
+    }
 }
 
 /// Reads who is registered, from the store itself: one that a cache does not know yet may already forward.
@@ -58,7 +72,13 @@ fn registered(lease: &Lease) -> Registered {
         lease: lease.name_any(),
         confirmed,
         push,
+        renewed: renewed(lease),
     }
+}
+
+fn renewed(lease: &Lease) -> Option<Time> {
+    let at = lease.spec.as_ref()?.renew_time.as_ref()?;
+    u64::try_from(at.0.as_millisecond()).ok().map(Time)
 }
 
 /// What gateways answered to pushes. An answer is a confirmation, and may be newer than the Lease.
@@ -122,6 +142,22 @@ mod tests {
             lease: lease.to_owned(),
             confirmed: confirmation(term, revision),
             push: None,
+            renewed: None,
+        }
+    }
+
+    #[test]
+    fn a_gateway_that_does_not_renew_its_lease_is_silent_and_not_one_that_is_ahead() {
+        let at = |ms| Registered {
+            renewed: Some(Time(ms)),
+            ..gateway("a", 1, 1)
+        };
+        let now = Time(100_000);
+        for fresh in [at(70_000), at(100_000), at(105_000)] {
+            assert!(!fresh.is_silent(now), "{fresh:?}");
+        }
+        for old in [at(69_999), gateway("a", 1, 1)] {
+            assert!(old.is_silent(now), "{old:?}");
         }
     }
 

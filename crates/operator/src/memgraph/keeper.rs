@@ -267,9 +267,13 @@ impl Keeper {
             let replication = cluster.replica_address(pod.ordinal, ip.as_deref());
             (pod.ordinal, Place { ip, replication })
         });
+        let now = wall();
+        let silent = look.gateways.iter().filter(|gateway| gateway.is_silent(now));
         Told {
             cluster: cluster.name.to_string(),
             places: places.collect(),
+            gateways: Some(look.gateways.len()),
+            silent_gateways: silent.map(|gateway| gateway.lease.clone()).collect(),
             document: look.stored.document.clone(),
             observed: Some(look.observed),
             plan,
@@ -280,7 +284,7 @@ impl Keeper {
             violations: violations.iter().map(ToString::to_string).collect(),
             notes,
             error: None,
-            at: wall(),
+            at: now,
         }
     }
 

@@ -12,7 +12,7 @@ use mainstay_core::time::Time;
 use sandbox::standin::memgraph::client::{Client, ClientError, Outcome};
 use sandbox::standin::memgraph::{Config as StandIn, Profile, Server, Timing};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -35,12 +35,18 @@ pub(crate) struct Database {
 impl Database {
     /// A MAIN whose data shows `term`; none shows nothing.
     pub(crate) async fn main(term: Option<u64>) -> Self {
+        Self::main_at(IpAddr::V4(Ipv4Addr::LOCALHOST), term).await
+    }
+
+    /// The same, on an address of its own.
+    pub(crate) async fn main_at(address: IpAddr, term: Option<u64>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("mainstay-gateway-{}-{count}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let mut config = StandIn::new(Profile::V3_12, &folder);
         config.timing = Timing::new(0.1, Duration::from_secs(1));
+        (config.bolt_address, config.replication_address) = (address, address);
         let server = Server::start(config).await.unwrap();
         let database = Self { server, folder };
         if let Some(term) = term {
@@ -243,14 +249,22 @@ pub(crate) async fn push(gateway: &Gateway, record: &Record, token: &str) -> (u1
     http(gateway, &head, &body).await
 }
 
-/// The value of a metric.
+/// The value of a metric, of both ports together if the name says none.
 pub(crate) async fn metric(gateway: &Gateway, name: &str) -> f64 {
     let (_, text) = http(gateway, "GET /metrics HTTP/1.1", "").await;
-    let line = text
-        .lines()
-        .find(|line| line.split(' ').next() == Some(&format!("mainstay_gateway_{name}")));
-    line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
-        .unwrap_or(0.0)
+    let wanted = format!("mainstay_gateway_{name}");
+    let values = text.lines().filter_map(|line| {
+        let (shown, value) = line.rsplit_once(' ')?;
+        let both = ["write", "read"].iter().fold(shown.to_owned(), |name, port| {
+            let label = format!("listener=\"{port}\"");
+            name.replace(&format!(",{label}"), "")
+                .replace(&format!("{{{label}}}"), "")
+        });
+        (shown == wanted || both == wanted).then_some(value)
+    });
+    values
+        .filter_map(|value| value.parse::<f64>().ok())
+        .fold(0.0, |sum, value| sum + value)
 }
 
 /// Waits until something is so.

@@ -253,3 +253,123 @@ async fn what_an_earlier_process_confirmed_is_not_taken_back_before_there_is_a_r
     // A push alone opens nothing that was not read.
     assert_eq!(again.confirmation().term, Term(0));
 }
+
+/// A cluster that hibernates, and whether it still wants to.
+struct Asleep {
+    world: World,
+    clusters: Api<api::MemgraphCluster>,
+}
+
+impl Asleep {
+    async fn new() -> Self {
+        use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+        use kube::CustomResourceExt;
+        let world = World::new().await;
+        let client = world.kubernetes.client();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let params = PostParams::default();
+        let definition = api::MemgraphCluster::crd();
+        definitions.create(&params, &definition).await.unwrap();
+        let clusters: Api<api::MemgraphCluster> = Api::namespaced(client, "db");
+        let object = serde_json::from_value(serde_json::json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
+            "metadata": { "name": "memgraph-ha" },
+            "spec": { "hibernated": true, "gateway": { "hold": "7s" } },
+        }));
+        clusters.create(&params, &object.unwrap()).await.unwrap();
+        world
+            .write(&serving(4, 0).hibernated(mainstay_core::time::Time::ZERO))
+            .await;
+        Self { world, clusters }
+    }
+
+    async fn sleeps(&self) -> bool {
+        self.clusters.get("memgraph-ha").await.unwrap().spec.hibernated
+    }
+}
+
+#[tokio::test]
+async fn a_connection_wakes_a_cluster_that_hibernates_and_is_served_when_it_is_awake() {
+    let asleep = Asleep::new().await;
+    let main = Database::main(Some(5)).await;
+    let gateway = asleep
+        .world
+        .gateway(&[main.server.bolt()], |config| {
+            config.timeouts.hold = Duration::from_millis(100);
+            config.timeouts.wake = Some(PATIENCE);
+        })
+        .await;
+    until("read", async || gateway.confirmation().term == Term(4)).await;
+    assert!(asleep.sleeps().await, "nobody has come");
+    let connects = connect(&gateway);
+    let wakes = async {
+        until("woken", async || !asleep.sleeps().await).await;
+        // Longer than a connection is held otherwise.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        asleep.world.write(&serving(5, 0)).await;
+    };
+    let (client, ()) = tokio::join!(connects, wakes);
+    write(&mut client.unwrap()).await.unwrap();
+    let spec = asleep.clusters.get("memgraph-ha").await.unwrap().spec;
+    assert_eq!(spec.gateway.hold, "7s", "nothing else is changed");
+    assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
+    // Whoever puts it to sleep again means it.
+    let patch = kube::api::Patch::Merge(serde_json::json!({ "spec": { "hibernated": true } }));
+    let params = kube::api::PatchParams::default();
+    asleep
+        .clusters
+        .patch("memgraph-ha", &params, &patch)
+        .await
+        .unwrap();
+    asleep
+        .world
+        .write(&serving(6, 0).hibernated(mainstay_core::time::Time::ZERO))
+        .await;
+    until("read", async || gateway.confirmation().term == Term(6)).await;
+    let next = timeout(Duration::from_secs(2), connect(&gateway)).await;
+    assert!(next.is_err(), "it is held");
+    assert!(asleep.sleeps().await);
+}
+
+#[tokio::test]
+async fn nobody_wakes_a_cluster_that_is_not_to_be_woken() {
+    let asleep = Asleep::new().await;
+    let main = Database::main(Some(4)).await;
+    let gateway = asleep
+        .world
+        .gateway(&[main.server.bolt()], |config| {
+            config.timeouts.hold = Duration::from_millis(500);
+        })
+        .await;
+    until("read", async || gateway.confirmation().term == Term(4)).await;
+    assert!(connect(&gateway).await.is_err());
+    assert!(asleep.sleeps().await);
+}
+
+#[tokio::test]
+async fn a_gateway_says_whether_the_api_answers_it() {
+    let world = World::new().await;
+    let main = Database::main(Some(4)).await;
+    world.write(&serving(4, 0)).await;
+    let gateway = world.gateway(&[main.server.bolt()], |_| {}).await;
+    world.confirmed_term(4).await;
+    assert_eq!(metric(&gateway, "api_silent").await.to_string(), "0");
+    let refused = world
+        .kubernetes
+        .faults()
+        .inject(Fault::Refuse, On::path("/leases"));
+    // While it is heard from a client it writes its Lease each second.
+    let mut client = connect(&gateway).await.unwrap();
+    until("noticed", async || {
+        write(&mut client).await.unwrap();
+        metric(&gateway, "api_silent").await > 0.0
+    })
+    .await;
+    write(&mut client).await.unwrap();
+    world.kubernetes.faults().lift(refused);
+    until("noticed", async || {
+        write(&mut client).await.unwrap();
+        metric(&gateway, "api_silent").await < 1.0
+    })
+    .await;
+}

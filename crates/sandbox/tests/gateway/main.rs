@@ -8,6 +8,8 @@
     clippy::indexing_slicing
 )]
 
+mod access;
+mod bad_input;
 mod bed;
 mod faults;
 mod forwarding;
@@ -15,7 +17,13 @@ mod front_door;
 mod kubernetes;
 mod moving;
 mod planned;
+mod proxied;
 mod pushing;
+mod reads;
+mod reads_bed;
+mod reads_faults;
 mod reference;
 mod routing;
 mod statements;
+mod tls;
+mod tunnel;

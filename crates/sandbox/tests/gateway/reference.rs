@@ -1,5 +1,5 @@
-//! The acceptance scenarios of memgraph-controller's gateway, by their numbers. G8 (TLS) and G9 (the read gateway) are
-//! not built; G11 is measured, not tested.
+//! The acceptance scenarios of memgraph-controller's gateway, by their numbers. G8 (TLS) is in `tls`; G9 (the read
+//! gateway) is not built; G11 is measured, not tested.
 
 use crate::bed::{
     Bed, Database, PATIENCE, connect, is_cut, login_failure, metric, no_main, serving, taken, until, write,

@@ -1,6 +1,7 @@
 //! ROUTE, which makes `neo4j://` work.
 
 use crate::bed::{Bed, Database, no_main, serving, write};
+use crate::reads_bed::{POLICY, World};
 use bolt::message::{Fetch, Request, Route, RouteTarget, Run};
 use bolt::packstream::{OwnedDict, Value, dict};
 use sandbox::standin::memgraph::client::{Client, Message};
@@ -123,4 +124,39 @@ async fn a_session_without_a_database_is_told_its_routes_too() {
     bed.confirmed(5).await;
     let table = ask(&mut client, &question(Some("a:1"), None)).await;
     assert_eq!(addresses(&table, "WRITE"), ["a:1"]);
+}
+
+#[tokio::test]
+async fn reads_are_sent_to_the_port_for_reads_of_the_same_host() {
+    let world = World::start(&["ASYNC"], POLICY).await;
+    let mut writer = world.bed.client().await.unwrap();
+    let table = ask(&mut writer, &question(Some("memgraph.example:7687"), None)).await;
+    for role in ["WRITE", "ROUTE"] {
+        assert_eq!(addresses(&table, role), ["memgraph.example:7687"]);
+    }
+    let port = world.reads().port();
+    assert_eq!(addresses(&table, "READ"), [format!("memgraph.example:{port}")]);
+    let six = ask(&mut writer, &question(Some("[::1]"), None)).await;
+    assert_eq!(addresses(&six, "READ"), [format!("[::1]:{port}")]);
+    // Who came in there stays there; where writes go is not known from there.
+    let mut reader = world.reader().await.unwrap();
+    let table = ask(&mut reader, &question(Some("reads.example:7687"), None)).await;
+    for role in ["READ", "ROUTE"] {
+        assert_eq!(addresses(&table, role), ["reads.example:7687"]);
+    }
+    assert!(addresses(&table, "WRITE").is_empty());
+}
+
+#[tokio::test]
+async fn what_is_written_down_goes_before_the_port_for_reads() {
+    let world = World::with(&["ASYNC"], POLICY, |config| {
+        config.routing.writer = Some("writes:7687".to_owned());
+        config.routing.reader = Some("reads:7687".to_owned());
+    })
+    .await;
+    for mut client in [world.bed.client().await.unwrap(), world.reader().await.unwrap()] {
+        let table = ask(&mut client, &question(Some("elsewhere:1"), None)).await;
+        assert_eq!(addresses(&table, "WRITE"), ["writes:7687"]);
+        assert_eq!(addresses(&table, "READ"), ["reads:7687"]);
+    }
 }

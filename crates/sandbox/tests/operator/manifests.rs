@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// What is wrong, and a part of what is said.
 fn bad() -> Vec<(Value, &'static str)> {
-    [bad_pods(), bad_flags(), bad_policies(), bad_wishes()].concat()
+    [bad_pods(), bad_flags(), bad_policies(), bad_reads(), bad_wishes()].concat()
 }
 
 fn bad_pods() -> Vec<(Value, &'static str)> {
@@ -135,6 +135,61 @@ fn bad_policies() -> Vec<(Value, &'static str)> {
         (json!({ "gateway": { "newPerSecondPerSource": 0 } }), "no limit"),
         (json!({ "gateway": { "routeWriter": "no port" } }), "HOST:PORT"),
         (json!({ "gateway": { "routeReader": "reads" } }), "HOST:PORT"),
+        (json!({ "gateway": { "tls": {} } }), "secretName"),
+        (
+            json!({ "gateway": { "tls": { "secretName": "" } } }),
+            "leave spec.gateway.tls out",
+        ),
+        (
+            json!({ "gateway": { "tls": { "secretName": "x", "clientCaSecretName": "" } } }),
+            "clients need no certificate",
+        ),
+        (
+            json!({ "gateway": { "backendTls": { "serverName": "x" } } }),
+            "caSecretName",
+        ),
+        (
+            json!({ "gateway": { "backendTls": { "caSecretName": "" } } }),
+            "leave spec.gateway.backendTls out",
+        ),
+        (
+            json!({ "gateway": { "backendTls": { "caSecretName": "x", "serverName": "no name" } } }),
+            "DNS name",
+        ),
+        (
+            json!({ "gateway": { "proxyProtocol": { "accept": "v2" } } }),
+            "accept",
+        ),
+        (json!({ "gateway": { "accessLogPercent": 101 } }), "0 to 100"),
+        (json!({ "gateway": { "accessLogPercent": -1 } }), "0 to 100"),
+    ]
+}
+
+fn bad_reads() -> Vec<(Value, &'static str)> {
+    let reads = |reads: Value| json!({ "gateway": { "reads": reads } });
+    vec![
+        (reads(json!({ "enabled": "yes" })), "enabled"),
+        (reads(json!({ "maxLag": -1 })), "maxLag"),
+        (reads(json!({ "maxLag": 1_000_000_001 })), "0 to 1000000000"),
+        (reads(json!({ "maxLag": "10s" })), "maxLag"),
+        (reads(json!({ "includeSync": 1 })), "includeSync"),
+        (reads(json!({ "fallbackToMain": "never" })), "fallbackToMain"),
+        (
+            json!({ "gateway": { "enabled": false, "reads": { "enabled": true } } }),
+            "enable them, or remove spec.gateway.reads",
+        ),
+        (
+            json!({ "replicas": 2, "gateway": { "reads": { "enabled": true } } }),
+            "nobody would take reads",
+        ),
+        (json!({ "gateway": { "wakeOnConnect": "yes" } }), "wakeOnConnect"),
+        (json!({ "gateway": { "wakeTimeout": "0s" } }), "1s to 30m"),
+        (json!({ "gateway": { "wakeTimeout": "1h" } }), "1s to 30m"),
+        (json!({ "gateway": { "wakeTimeout": "soon" } }), "wakeTimeout"),
+        (
+            json!({ "gateway": { "enabled": false, "wakeOnConnect": true } }),
+            "remove one of them",
+        ),
     ]
 }
 

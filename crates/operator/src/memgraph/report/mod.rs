@@ -46,6 +46,10 @@ pub struct Told {
     pub violations: Vec<String>,
     /// What was set aside, if the helpers were asked.
     pub quarantines: Option<Vec<QuarantineStatus>>,
+    /// How many gateways are registered, if that was asked.
+    pub gateways: Option<usize>,
+    /// Those of them that do not reach the API, by their Leases.
+    pub silent_gateways: Vec<String>,
     /// Things to say that change nothing.
     pub notes: Vec<String>,
     /// What is declared and not so. The turn was taken all the same.

@@ -192,6 +192,7 @@ impl Facts<'_> {
             judge("TopologyKnown", record.is_some() && !unknown, "Recorded"),
             judge("Hibernated", asleep, "Asleep"),
             self.applied(),
+            self.gateways(),
         ]
     }
 
@@ -236,6 +237,33 @@ impl Facts<'_> {
         Judged {
             kind: "Applied",
             holds: setbacks.is_empty(),
+            reason: reason.to_owned(),
+            message,
+        }
+    }
+
+    /// A gateway that cannot reach the API cannot say so: its Lease does, by its age.
+    fn gateways(&self) -> Judged {
+        let silent = self.told.silent_gateways.join(", ");
+        let (holds, reason, message) = match self.told.gateways {
+            None => (false, "NotAsked", String::new()),
+            Some(0) => (true, "NoGateways", "no gateway is registered".to_owned()),
+            Some(all) if silent.is_empty() => (
+                true,
+                "LeasesRenewed",
+                format!("{all} gateways renew their Leases"),
+            ),
+            Some(_) => (
+                false,
+                "LeaseNotRenewed",
+                format!(
+                    "not renewed for 30 s: {silent}. It cannot reach the API and goes on with the record that it knows, or it is gone"
+                ),
+            ),
+        };
+        Judged {
+            kind: "GatewaysReachApi",
+            holds,
             reason: reason.to_owned(),
             message,
         }
@@ -389,6 +417,7 @@ mod tests {
             document: Some(Document::first(record, Rule::Bootstrap, Time(1_000))),
             observed: Some(observed),
             plan: Plan::wait(Reason::new(Rule::Prove, Why::Healthy { main: Ordinal(0) })),
+            gateways: Some(2),
             at: Time(5_000),
             ..Told::default()
         }
@@ -432,7 +461,8 @@ mod tests {
                 ("WritesOpen", "True"),
                 ("TopologyKnown", "True"),
                 ("Hibernated", "False"),
-                ("Applied", "True")
+                ("Applied", "True"),
+                ("GatewaysReachApi", "True")
             ]
         );
         assert_eq!(now.observed_generation, Some(4));
@@ -451,6 +481,20 @@ mod tests {
         let shown = after(&relaxed, &MemgraphClusterStatus::default());
         assert_eq!(condition(&shown, "Protected").status, "False");
         assert_eq!(condition(&shown, "Ready").status, "True");
+    }
+
+    #[test]
+    fn a_gateway_that_does_not_reach_the_api_is_named() {
+        let mut silent = told(record(), B);
+        silent.silent_gateways = vec!["memgraph-ha-gw-b".to_owned()];
+        let now = after(&silent, &MemgraphClusterStatus::default());
+        let shown = condition(&now, "GatewaysReachApi");
+        assert_eq!(
+            (shown.status.as_str(), shown.reason.as_str()),
+            ("False", "LeaseNotRenewed")
+        );
+        assert!(shown.message.contains("memgraph-ha-gw-b"), "{}", shown.message);
+        assert_eq!(condition(&now, "Ready").status, "True");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod apply;
 mod build;
 mod gateway;
+mod gateway_front;
 mod helper;
 
 pub use crate::apply::{APPLIED, ApplyError, Owned};
@@ -19,3 +20,5 @@ pub const INIT_FOLDER: &str = "/etc/mainstay";
 pub const INIT_FILE: &str = "init.cypherl";
 /// The port of a gateway that takes pushes.
 pub const ADMIN_PORT: u16 = 7688;
+/// The port of a gateway for clients that only read.
+pub const READS_PORT: u16 = 7690;

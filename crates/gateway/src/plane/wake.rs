@@ -1,0 +1,44 @@
+//! Waking the cluster because somebody connects: `spec.hibernated` of its own object becomes false, and the operator
+//! does the rest.
+
+use crate::session::Shared;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Between two wishes. Whoever puts the cluster to sleep again so soon means it: a plan with `drift: Enforce` wins.
+const REST: Duration = Duration::from_mins(10);
+/// After a wish that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Says so, each time that somebody waits for a cluster that sleeps, and no more often than [`REST`].
+pub(super) async fn run(shared: &Shared, client: Client) {
+    let kind = GroupVersionKind::gvk("mainstay.dev", "v1alpha1", "MemgraphCluster");
+    let kind = ApiResource::from_gvk(&kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(client, &shared.config.namespace, &kind);
+    let name = shared.config.cluster.to_string();
+    loop {
+        shared.control.awaited().await;
+        let wish = json!({ "spec": { "hibernated": false } });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&wish));
+        let asked = timeout(shared.config.timeouts.api, api.patch(&name, &params, &patch)).await;
+        match asked {
+            Ok(Ok(_)) => {
+                shared.metrics.wakes.inc();
+                tracing::info!("a client waits: the cluster is to wake up");
+                sleep(REST).await;
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the cluster was not asked to wake up");
+                sleep(PAUSE).await;
+            }
+            Err(_) => {
+                tracing::warn!("the cluster was not asked to wake up: the API does not answer");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What becomes of a read session when its replica may not be read from any more.
+
+use crate::bed::{PATIENCE, count, metric, no_main, serving, taken, until, write};
+use crate::reads_bed::{POLICY, World, failure, run};
+use bolt::message::{FailureClass, Fetch, Request, Run};
+use mainstay_core::memgraph::ids::{Ordinal, ProcessId, ResetId, Term};
+use mainstay_core::memgraph::record::Reset;
+use mainstay_core::time::Time;
+use sandbox::standin::memgraph::client::{Client, Message};
+use sandbox::standin::memgraph::{Effect, Fault, RpcKind, Rule};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// A session on each of the two replicas: first the one that stays, then the one that goes.
+async fn on_both(world: &World, goes: usize) -> (Client, Client) {
+    let (mut one, two) = (world.reader().await.unwrap(), world.reader().await.unwrap());
+    if world.pod_of(&mut one).await == goes {
+        (two, one)
+    } else {
+        (one, two)
+    }
+}
+
+/// A session in the middle of nothing was taken from its replica.
+async fn left(world: &World) {
+    until("left", async || metric(&world.bed.gateway, "parked").await > 0.0).await;
+}
+
+/// Nothing is lost, and the session goes on.
+async fn told_to_try_again(world: &World, client: &mut Client, message: Message) {
+    let told = failure(message);
+    assert_eq!(told.class(), FailureClass::Transient, "{told}");
+    client.reset().await.unwrap();
+    count(client).await;
+    let unknown = metric(&world.bed.gateway, "lost_total{kind=\"unknown\"}").await;
+    assert_eq!(unknown.to_string(), "0");
+}
+
+#[tokio::test]
+async fn a_replica_that_is_killed_is_left_for_another_one() {
+    let mut world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let (_stays, mut idle) = on_both(&world, 2).await;
+    let mut busy = world.reader().await.unwrap();
+    let mut more = Vec::new();
+    while world.pod_of(&mut busy).await != 2 {
+        more.push(std::mem::replace(&mut busy, world.reader().await.unwrap()));
+    }
+    busy.begin().await.unwrap();
+    count(&mut busy).await;
+    drop(world.pods.pop());
+    until("noticed", async || {
+        metric(&world.bed.gateway, "parked").await > 1.0
+    })
+    .await;
+    assert_eq!(world.pod_of(&mut idle).await, 1);
+    let message = busy.ask(&Request::Commit).await.unwrap();
+    told_to_try_again(&world, &mut busy, message).await;
+    assert_eq!(world.pod_of(&mut busy).await, 1);
+}
+
+#[tokio::test]
+async fn a_read_that_was_not_answered_may_be_tried_again() {
+    let mut world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let (_stays, mut client) = on_both(&world, 2).await;
+    world.pods[2]
+        .server
+        .inject(&Fault::SlowBolt { ms: 5000 })
+        .unwrap();
+    let read = Request::Run(Run::new("MATCH (n) RETURN n"));
+    for request in [read, Request::Pull(Fetch::ALL)] {
+        client.send(&request).await.unwrap();
+    }
+    sleep(Duration::from_millis(100)).await;
+    drop(world.pods.pop());
+    let message = client.receive().await.unwrap();
+    // Whether it was committed is known: a replica commits nothing.
+    told_to_try_again(&world, &mut client, message).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_falls_too_far_behind_is_left_and_taken_again_when_it_caught_up() {
+    let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let (_stays, mut idle) = on_both(&world, 2).await;
+    let slow = Rule {
+        peer: Some(world.pods[2].server.bolt().ip().to_string()),
+        rpc: Some(RpcKind::Prepare),
+        effect: Effect::Delay(2_000),
+        times: None,
+    };
+    world.pods[0].server.inject(&Fault::Link(slow)).unwrap();
+    let mut writer = world.bed.client().await.unwrap();
+    for _ in 0..20 {
+        write(&mut writer).await.unwrap();
+    }
+    until("behind", async || world.listed(2).await.1 < -10).await;
+    left(&world).await;
+    assert_eq!(world.pod_of(&mut idle).await, 1);
+    world.pods[0].server.inject(&Fault::Clear).unwrap();
+    until("level", async || world.listed(2).await.1 == 0).await;
+    // The next sessions go where there are fewer.
+    until("taken again", async || {
+        let mut next = world.reader().await.unwrap();
+        world.pod_of(&mut next).await == 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_follow_any_more_is_left() {
+    let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let (_stays, mut idle) = on_both(&world, 2).await;
+    run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;
+    left(&world).await;
+    assert_eq!(world.pod_of(&mut idle).await, 1);
+}
+
+#[tokio::test]
+async fn a_replica_that_is_to_be_reset_is_left_at_once() {
+    let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let (_stays, mut idle) = on_both(&world, 2).await;
+    let mut record = serving(4, 0);
+    record.revision = record.revision.next();
+    record.reset = Some(Reset {
+        pod: Ordinal(2),
+        process: ProcessId(1),
+        id: ResetId(1),
+        term: Term(4),
+        since: Time::ZERO,
+    });
+    world.tell(&record);
+    left(&world).await;
+    assert_eq!(world.pod_of(&mut idle).await, 1);
+}
+
+#[tokio::test]
+async fn when_main_moves_sessions_log_in_with_the_next_one_and_see_nothing() {
+    let mut world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let (mut idle, mut busy) = (world.reader().await.unwrap(), world.reader().await.unwrap());
+    count(&mut idle).await;
+    busy.begin().await.unwrap();
+    count(&mut busy).await;
+    let register = world.registration(2).await;
+    // Pod 0 goes; pod 1 takes over in term 5, and pod 2 follows it.
+    let lost = no_main(&serving(4, 0), 1);
+    world.tell(&lost);
+    world.bed.confirmed(5).await;
+    let message = busy.ask(&Request::Commit).await.unwrap();
+    assert_eq!(failure(message).class(), FailureClass::Transient);
+    run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;
+    run(&mut world.pods[1].client().await, "SET REPLICATION ROLE TO MAIN").await;
+    world.pods[1].mark(5).await;
+    run(&mut world.pods[1].client().await, &register).await;
+    world.tell(&taken(&lost, 1));
+    assert_eq!(world.pod_of(&mut idle).await, 2);
+    busy.reset().await.unwrap();
+    assert_eq!(world.pod_of(&mut busy).await, 2);
+}
+
+#[tokio::test]
+async fn writes_that_are_held_or_closed_hold_no_reads() {
+    let world = World::start(&["ASYNC"], POLICY).await;
+    let mut open = world.reader().await.unwrap();
+    let held = serving(4, 0).held(Time::ZERO);
+    world.tell(&held);
+    until("held", async || {
+        world.bed.gateway.confirmation().revision == held.revision
+    })
+    .await;
+    assert_eq!(world.pod_of(&mut open).await, 1);
+    assert_eq!(metric(&world.bed.gateway, "moved_total").await.to_string(), "0");
+    let mut next = world.reader().await.unwrap();
+    assert_eq!(world.pod_of(&mut next).await, 1);
+}
+
+#[tokio::test]
+async fn what_main_said_long_ago_counts_for_nothing() {
+    let world = World::with(&["ASYNC"], POLICY, |config| {
+        config.timeouts.hold = Duration::from_secs(1);
+        config.timeouts.check = Duration::from_millis(300);
+    })
+    .await;
+    let mut client = world.reader().await.unwrap();
+    assert_eq!(world.pod_of(&mut client).await, 1);
+    world.pods[0].server.inject(&Fault::Freeze).unwrap();
+    let began = std::time::Instant::now();
+    until("left", async || metric(&world.bed.gateway, "parked").await > 0.0).await;
+    assert!(began.elapsed() > Duration::from_secs(3), "it counts for a while");
+    assert!(began.elapsed() < PATIENCE);
+    let told = failure(client.begin().await.unwrap());
+    assert_eq!(told.class(), FailureClass::Transient, "{told}");
+    assert!(told.message.contains("No replica"), "{told}");
+}
