@@ -302,7 +302,7 @@ impl Up<'_> {
                     let begin = here.saturating_sub(wire);
                     self.to.course.now().torn = true;
                     self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    return Err(self.refuse_login().await);
+                    return Err(Box::pin(self.refuse_login()).await);
                 }
                 Seen::Ended { tag, words, wire: _ } => {
                     self.to.course.asked(Asked::of(tag, words), binds(tag, words));

@@ -29,7 +29,7 @@ pub(crate) enum Seen {
     },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum At {
     Marker,
     Tag,
@@ -44,7 +44,7 @@ enum At {
         left: usize,
         statement: Statement,
         /// Where only reads pass.
-        read: Option<ReadOnly>,
+        read: Option<Box<ReadOnly>>,
     },
     /// A message that the gateway may answer itself: none of it is sent on before it is complete.
     Ours,
@@ -149,7 +149,7 @@ impl Requests {
                     }
                     if *left == 0 {
                         judgement = statement.finish();
-                        reads = read.as_mut().map(ReadOnly::finish);
+                        reads = read.as_mut().map(|read| read.finish());
                     }
                     let over = *left == 0 || read.is_none() || judgement == Judgement::Role;
                     if judgement != Judgement::Open && over {
@@ -194,7 +194,7 @@ enum Passes {
 }
 
 /// Where the marker of a string leads. What is no string is for the database to refuse.
-const fn text(marker: u8, only_reads: bool) -> At {
+fn text(marker: u8, only_reads: bool) -> At {
     match marker {
         0x80..=0x8F => query((marker & 0x0F) as usize, only_reads),
         0xD0 => At::Size { left: 1, value: 0 },
@@ -204,13 +204,13 @@ const fn text(marker: u8, only_reads: bool) -> At {
     }
 }
 
-const fn query(size: usize, only_reads: bool) -> At {
+fn query(size: usize, only_reads: bool) -> At {
     match size {
         0 => At::Decided,
         left => At::Query {
             left,
             statement: Statement::new(),
-            read: if only_reads { Some(ReadOnly::new()) } else { None },
+            read: only_reads.then(|| Box::new(ReadOnly::new())),
         },
     }
 }
