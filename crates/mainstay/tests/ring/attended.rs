@@ -394,7 +394,7 @@ async fn a_member_that_lost_its_disk_gets_that_operators_label_and_nothing_else_
 }
 
 #[tokio::test]
-async fn n3_n4_n18_a_living_member_a_doubt_and_a_label_of_a_human_are_left_alone() -> Result<()> {
+async fn n3_n18_a_living_member_a_doubt_and_a_label_of_a_human_are_left_alone() -> Result<()> {
     let mut bed = Bed::known().await?;
     // Its barrier waits, and the others see it alive: whatever the barrier read, nobody is replaced.
     bed.set_status(2, &waiting(bed.test, 2)).await?;
