@@ -74,8 +74,9 @@ impl Told {
                 .map(|(a, n)| json!({ "key": a, "value": n.host }))
                 .collect(),
             "/gossiper/endpoint/live/" => json!(live().collect::<Vec<_>>()),
-            "/storage_service/nodes/joining" | "/storage_service/nodes/leaving" => json!([]),
-            "/storage_service/nodes/excluded" => json!([]),
+            "/storage_service/nodes/joining"
+            | "/storage_service/nodes/leaving"
+            | "/storage_service/nodes/excluded" => json!([]),
             "/storage_service/keyspaces?type=non_local_strategy" => json!(["ks"]),
             "/storage_service/describe_ring/ks" => {
                 let kept: Vec<Value> = nodes.keys().map(|_| json!({ "datacenter": "dc1" })).collect();
@@ -207,7 +208,7 @@ impl Bed {
         }
         let settings = RingSettings {
             timing: Timing {
-                grace: Duration::from_secs(60),
+                grace: Duration::from_mins(1),
                 confirm: Duration::from_millis(300),
                 ..Timing::default()
             },
