@@ -17,8 +17,8 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
                 .filter_map(|rest| rest.split('(').next());
             found.extend(names.map(str::to_owned));
             // The scenarios on real nodes have names of their own.
-            let named = text.split("name: \"").skip(1);
-            found.extend(named.filter_map(|rest| Some(rest.split('"').next()?.to_owned())));
+            let scenarios = text.split("name: \"").skip(1);
+            found.extend(scenarios.filter_map(|rest| Some(rest.split('"').next()?.to_owned())));
         }
     }
 }

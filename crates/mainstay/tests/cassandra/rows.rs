@@ -5,6 +5,7 @@ use operator::ring::cassandra::{Consistency, Cql};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// Keyspaces, and how often each keeps its rows.
 const KEYSPACES: [(&str, u8); 2] = [("three", 3), ("two", 2)];
@@ -18,11 +19,16 @@ pub(crate) struct Rows {
     two: BTreeSet<i32>,
 }
 
+/// As a client does: what was not acknowledged is written again. A table that was just made is not known everywhere yet.
 async fn run(cql: &mut Cql, statement: &str, consistency: Consistency) -> Result<()> {
-    cql.run(statement, consistency)
-        .await
-        .with_context(|| statement.to_owned())?;
-    Ok(())
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let done = cql.run(statement, consistency).await;
+        if done.is_ok() || Instant::now() > deadline {
+            return done.map(drop).with_context(|| statement.to_owned());
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
 }
 
 impl Rows {
@@ -31,11 +37,11 @@ impl Rows {
         let mut cql = Cql::connect(at, PATIENCE).await?;
         for (name, copies) in KEYSPACES {
             let keyspace = format!(
-                "CREATE KEYSPACE {name} WITH replication = \
+                "CREATE KEYSPACE IF NOT EXISTS {name} WITH replication = \
                  {{'class': 'NetworkTopologyStrategy', 'dc1': {copies}}}"
             );
             run(&mut cql, &keyspace, Consistency::All).await?;
-            let table = format!("CREATE TABLE {name}.t (k int PRIMARY KEY, v text)");
+            let table = format!("CREATE TABLE IF NOT EXISTS {name}.t (k int PRIMARY KEY, v text)");
             run(&mut cql, &table, Consistency::All).await?;
         }
         for k in 0..300 {

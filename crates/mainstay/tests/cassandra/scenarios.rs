@@ -96,11 +96,16 @@ async fn restart(bed: &mut Bed) -> Result<()> {
 async fn interrupted(bed: &mut Bed) -> Result<()> {
     let (before, was) = (bed.status().await?, bed.known("ring-b-0").await?);
     bed.lose("ring-b-0").await?;
+    // Its last pod may have been started by a permission, too.
+    bed.until("told of the loss", |s| {
+        is_lost(s) && gate(s, "ring-b-0") == "Empty"
+    })
+    .await?;
     bed.until("replacing", |s| gate(s, "ring-b-0") == "StartedByPermission")
         .await?;
     // The others hear of it, and call it `hibernate` from then on.
     let mut seen = false;
-    for _ in 0..100 {
+    for _ in 0..200 {
         let gossip = bed.gossip_status("ring-a-0", was.address).await;
         seen = matches!(&gossip, Ok(Some(status)) if status.starts_with("hibernate"));
         if seen {

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -52,8 +53,9 @@ fn service_address(number: usize) -> String {
     format!("10.96.7.{}", number + 1)
 }
 
-fn pod_address(number: usize) -> IpAddr {
-    IpAddr::from([127, 11, 7, u8::try_from(number + 1).unwrap()])
+/// Each test has agents of its own.
+fn pod_address(test: u8, number: usize) -> IpAddr {
+    IpAddr::from([127, 11, test, u8::try_from(number + 1).unwrap()])
 }
 
 impl Told {
@@ -72,8 +74,9 @@ impl Told {
                 .map(|(a, n)| json!({ "key": a, "value": n.host }))
                 .collect(),
             "/gossiper/endpoint/live/" => json!(live().collect::<Vec<_>>()),
-            "/storage_service/nodes/joining" | "/storage_service/nodes/leaving" => json!([]),
-            "/storage_service/nodes/excluded" => json!([]),
+            "/storage_service/nodes/joining"
+            | "/storage_service/nodes/leaving"
+            | "/storage_service/nodes/excluded" => json!([]),
             "/storage_service/keyspaces?type=non_local_strategy" => json!(["ks"]),
             "/storage_service/describe_ring/ks" => {
                 let kept: Vec<Value> = nodes.keys().map(|_| json!({ "datacenter": "dc1" })).collect();
@@ -92,7 +95,7 @@ impl Told {
 }
 
 /// The agent of a member: TLS with a certificate of its own, and a token.
-async fn agent(at: IpAddr, told: Told) -> Result<()> {
+async fn agent(listener: TcpListener, told: Told) -> Result<()> {
     let key = rcgen::generate_simple_self_signed(vec!["agent".to_owned()])?;
     let config = rustls::ServerConfig::builder()
         .with_no_client_auth()
@@ -101,7 +104,6 @@ async fn agent(at: IpAddr, told: Told) -> Result<()> {
             rustls::pki_types::PrivatePkcs8KeyDer::from(key.signing_key.serialize_der()).into(),
         )?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind(SocketAddr::new(at, 10_001)).await?;
     let mut open = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await?;
@@ -134,6 +136,7 @@ fn respond(request: &Request<hyper::body::Incoming>, told: &Told) -> Response<Fu
 }
 
 struct Bed {
+    test: u8,
     kubernetes: Kubernetes,
     client: Client,
     told: Told,
@@ -158,9 +161,9 @@ fn pod(number: usize) -> Value {
 }
 
 /// Its database runs.
-fn ready(number: usize) -> Value {
+fn ready(test: u8, number: usize) -> Value {
     json!({ "status": {
-        "podIP": pod_address(number), "phase": "Running",
+        "podIP": pod_address(test, number), "phase": "Running",
         "initContainerStatuses": [{ "name": "scylladb-bootstrap-barrier", "ready": true, "restartCount": 0,
             "image": "i", "imageID": "i", "state": { "terminated": { "exitCode": 0 } } }],
         "containerStatuses": [{ "name": "scylla", "ready": true, "restartCount": 0, "image": "i", "imageID": "i" }],
@@ -168,9 +171,9 @@ fn ready(number: usize) -> Value {
 }
 
 /// Its barrier found a disk that is not bootstrapped, a while ago.
-fn waiting(number: usize) -> Value {
+fn waiting(test: u8, number: usize) -> Value {
     json!({ "status": {
-        "podIP": pod_address(number), "phase": "Pending",
+        "podIP": pod_address(test, number), "phase": "Pending",
         "initContainerStatuses": [{ "name": "scylladb-bootstrap-barrier", "ready": false, "restartCount": 0,
             "image": "i", "imageID": "i", "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } } }],
         "containerStatuses": [{ "name": "scylla", "ready": false, "restartCount": 0, "image": "i", "imageID": "i" }],
@@ -180,6 +183,7 @@ fn waiting(number: usize) -> Value {
 impl Bed {
     /// A cluster of three as scylla-operator has it, and a RingCluster that attends it.
     async fn new() -> Result<Self> {
+        static NEXT: AtomicU8 = AtomicU8::new(1);
         rustls::crypto::aws_lc_rs::default_provider()
             .install_default()
             .ok();
@@ -189,6 +193,7 @@ impl Bed {
         for definition in api::kinds() {
             definitions.create(&PostParams::default(), &definition).await?;
         }
+        let test = NEXT.fetch_add(1, Ordering::Relaxed);
         let told = Told::default();
         let mut agents = JoinSet::new();
         for number in 0..MEMBERS.len() {
@@ -198,17 +203,19 @@ impl Bed {
                 down_for: Duration::ZERO,
             };
             told.0.lock().unwrap().insert(service_address(number), node);
-            agents.spawn(agent(pod_address(number), told.clone()));
+            let listener = TcpListener::bind(SocketAddr::new(pod_address(test, number), 10_001)).await?;
+            agents.spawn(agent(listener, told.clone()));
         }
         let settings = RingSettings {
             timing: Timing {
-                grace: Duration::from_secs(60),
+                grace: Duration::from_mins(1),
                 confirm: Duration::from_millis(300),
                 ..Timing::default()
             },
             ..RingSettings::default()
         };
         let bed = Self {
+            test,
             keeper: RingKeeper::new(client.clone(), "default", "attendant", Arc::new(settings)),
             permit: operator::engine::lease::Permit::ALWAYS,
             kubernetes,
@@ -253,7 +260,7 @@ impl Bed {
                 .await?;
             let pod: Pod = serde_json::from_value(pod(number))?;
             self.api::<Pod>().create(&params, &pod).await?;
-            self.set_status(number, &ready(number)).await?;
+            self.set_status(number, &ready(self.test, number)).await?;
         }
         let ring: RingCluster = serde_json::from_value(json!({
             "apiVersion": "mainstay.dev/v1alpha1", "kind": "RingCluster", "metadata": { "name": "attendant" },
@@ -340,7 +347,7 @@ impl Bed {
             node.up = false;
             node.down_for = Duration::from_secs(90);
         });
-        self.set_status(2, &waiting(2)).await
+        self.set_status(2, &waiting(self.test, 2)).await
     }
 }
 
@@ -375,7 +382,7 @@ async fn a_member_that_lost_its_disk_gets_that_operators_label_and_nothing_else_
         node.host = host(2, 1);
         node.up = true;
     });
-    bed.set_status(2, &ready(2)).await?;
+    bed.set_status(2, &ready(bed.test, 2)).await?;
     bed.turn_until("on record again", async |bed| {
         let ledger = bed.ledger().await?;
         let known = ledger.known.get(&MEMBERS[2].parse()?).map(|k| k.host.to_string());
@@ -388,10 +395,10 @@ async fn a_member_that_lost_its_disk_gets_that_operators_label_and_nothing_else_
 }
 
 #[tokio::test]
-async fn n3_n4_n18_a_living_member_a_doubt_and_a_label_of_a_human_are_left_alone() -> Result<()> {
+async fn n3_n18_a_living_member_a_doubt_and_a_label_of_a_human_are_left_alone() -> Result<()> {
     let mut bed = Bed::known().await?;
     // Its barrier waits, and the others see it alive: whatever the barrier read, nobody is replaced.
-    bed.set_status(2, &waiting(2)).await?;
+    bed.set_status(2, &waiting(bed.test, 2)).await?;
     bed.turns(8).await?;
     ensure!(!bed.labelled(2).await?, "it lives");
     // Down, but not for long enough.
@@ -426,7 +433,7 @@ async fn n3_n4_n18_a_living_member_a_doubt_and_a_label_of_a_human_are_left_alone
 async fn n2_a_member_that_is_only_down_or_is_not_the_one_on_record_is_left_alone() -> Result<()> {
     let mut bed = Bed::known().await?;
     bed.lose().await?;
-    let mut down = waiting(2);
+    let mut down = waiting(bed.test, 2);
     down["status"]["initContainerStatuses"] = json!([]);
     bed.set_status(2, &down).await?;
     bed.turns(8).await?;
@@ -438,7 +445,7 @@ async fn n2_a_member_that_is_only_down_or_is_not_the_one_on_record_is_left_alone
     services
         .patch(MEMBERS[2], &PatchParams::default(), &Patch::Merge(note))
         .await?;
-    bed.set_status(2, &waiting(2)).await?;
+    bed.set_status(2, &waiting(bed.test, 2)).await?;
     bed.turns(8).await?;
     ensure!(!bed.labelled(2).await?, "its sidecar noted somebody else");
     bed.kubernetes.shutdown().await;

@@ -108,18 +108,18 @@ impl Database {
 
     /// Tells it to write everything to disk and to serve nobody any more, if it is who is meant.
     pub async fn drain(self, host: Option<HostId>) -> Result<(), MemberError> {
-        Ok(match self {
-            Self::Scylla(rest) => rest.drain(host).await?,
-            Self::Cassandra(jolokia) => jolokia.drain(host).await?,
-        })
+        match self {
+            Self::Scylla(rest) => Ok(rest.drain(host).await?),
+            Self::Cassandra(jolokia) => Ok(jolokia.drain(host).await?),
+        }
     }
 
     /// Tells it to leave the ring, if it is who is meant.
     pub async fn decommission(self, host: HostId) -> Result<(), MemberError> {
-        Ok(match self {
-            Self::Scylla(rest) => rest.decommission(host).await?,
-            Self::Cassandra(jolokia) => jolokia.decommission(host).await?,
-        })
+        match self {
+            Self::Scylla(rest) => Ok(rest.decommission(host).await?),
+            Self::Cassandra(jolokia) => Ok(jolokia.decommission(host).await?),
+        }
     }
 
     /// Makes it gossip with all of these, always.

@@ -203,7 +203,7 @@ impl Objects {
             record: self.records.get(&member.record_map()).and_then(record),
             replace_label: labelled(REPLACE_LABEL),
             maintenance: labelled(MAINTENANCE_LABEL),
-            waits_unbootstrapped_since: attended.and(self.pods.get(member)).and_then(waits_since),
+            waits_unbootstrapped_since: attended.and_then(|_| self.pods.get(member)).and_then(waits_since),
             noted_host: attended.and(service).and_then(noted_host),
         })
     }
@@ -288,13 +288,13 @@ fn started(
     at: &BTreeMap<Member, IpAddr>,
     agent: Option<&Agent>,
 ) -> Vec<(Member, Database)> {
-    let started = |m: &MemberView| match &cluster.attends {
-        // No gate of ours has reported: who is ready has started.
-        Some(_) => m.pod.as_ref().is_some_and(|p| p.runs),
-        None => {
-            let report = m.pod.as_ref().and_then(|p| p.report);
-            report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
+    let started = |m: &MemberView| {
+        if cluster.attends.is_some() {
+            // No gate of ours has reported: who is ready has started.
+            return m.pod.as_ref().is_some_and(|p| p.runs);
         }
+        let report = m.pod.as_ref().and_then(|p| p.report);
+        report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
     };
     let (patience, engine) = (cluster.settings.probe, seen.spec.engine);
     let asked = seen.members.iter().filter(|m| started(m)).filter_map(|m| {

@@ -281,7 +281,7 @@ impl Reporter {
         }
         let events: Api<Event> =
             Api::namespaced(api.clone().into_client(), &object.namespace().unwrap_or_default());
-        for (warning, reason, message) in self.new(told) {
+        for (warning, reason, message) in self.unsaid(told) {
             if warning {
                 tracing::warn!(ring = object.name_any(), reason, "{message}");
             }
@@ -294,7 +294,7 @@ impl Reporter {
     }
 
     /// What was not said yet.
-    fn new(&mut self, told: &Told) -> Vec<(bool, String, String)> {
+    fn unsaid(&mut self, told: &Told) -> Vec<(bool, String, String)> {
         let mut all = worth_saying(told);
         all.retain(|(_, reason, message)| self.is_new(told, reason, message));
         if told.nodes_unseen && !self.nodes_unseen {
@@ -487,7 +487,7 @@ mod tests {
             ..Told::default()
         };
         let mut reporter = Reporter::default();
-        let words = |reporter: &mut Reporter| reporter.new(&told).len();
+        let words = |reporter: &mut Reporter| reporter.unsaid(&told).len();
         assert_eq!((words(&mut reporter), words(&mut reporter)), (1, 0));
         let status_of = |told: &Told| status(&object(), told, &RingClusterStatus::default());
         assert_eq!(of(&status_of(&told), "NodesUnseen").reason, "Forbidden");

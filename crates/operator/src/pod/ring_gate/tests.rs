@@ -40,7 +40,7 @@ fn a_wipe_keeps_the_stamp_and_nothing_else() {
     let table = data.join("data/system/local-1/me-1-big-Data.db");
     fs::write(&table, "x").unwrap();
     fs::write(data.join(STAMP_FILE), "y").unwrap();
-    assert_eq!(local_tables(&data).unwrap(), [table.clone()]);
+    assert_eq!(local_tables(&data).unwrap(), std::slice::from_ref(&table));
     let before = signs(std::slice::from_ref(&table)).unwrap();
     assert_eq!(signs(std::slice::from_ref(&table)).unwrap(), before);
     fs::write(&table, "xy").unwrap();

@@ -237,12 +237,9 @@ impl Row {
 
     /// A number, or none.
     pub fn int(&self, column: usize) -> Result<Option<i32>, FrameError> {
-        let number = |bytes: &[u8]| {
-            Ok(i32::from_be_bytes(
-                bytes.try_into().map_err(|_| FrameError::Odd("int"))?,
-            ))
-        };
-        self.bytes(column)?.map(number).transpose()
+        let number = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).map(i32::from_be_bytes);
+        let value = self.bytes(column)?.map(number).transpose();
+        value.map_err(|_| FrameError::Odd("int"))
     }
 
     /// An address, or none.
