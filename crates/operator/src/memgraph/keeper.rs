@@ -11,8 +11,8 @@ use crate::clock::wall;
 use crate::engine;
 use crate::engine::keeper::Turned;
 use crate::engine::lease::Permit;
-use api::memgraph::MemgraphCluster;
 use api::memgraph::wishes::Asked;
+use api::memgraph::{MemgraphCluster, MemgraphClusterStatus};
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::memgraph::ids::{Ordinal, Pods, Term};
 use mainstay_core::memgraph::invariants;
@@ -22,7 +22,9 @@ use mainstay_core::memgraph::quarantine::{self, Keep};
 use mainstay_core::memgraph::record::State;
 use mainstay_core::memgraph::rolling::{self, Rolling};
 use mainstay_core::memgraph::rules::{Rule, Rules};
+use mainstay_core::memgraph::spec::Spec;
 use mainstay_core::memgraph::{Plan, Record, decide};
+use mainstay_core::time::Time;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -133,22 +135,7 @@ impl Keeper {
             self.restored = true;
         }
         let asked = Asked::read(object.annotations());
-        let given = Given {
-            spec,
-            wishes: Wishes {
-                switchover: asked.switchover,
-                override_main: asked.override_main,
-                approve_reset: asked.approve_reset,
-                reset: asked.reset,
-                hibernated: object.spec.hibernated,
-                paused_until,
-            },
-            memory: Memory {
-                status_term: status.term.map(Term),
-                resets_last_hour: resets::last_hour(&status.resets, wall()),
-                crowded: Pods::default(),
-            },
-        };
+        let given = given(object, &status, &asked, spec, paused_until);
         let (token, refused) = self.footing.ensure(&cluster, object, permit, followed).await;
         setbacks.extend(unusable.into_iter().chain(refused));
         let mut look = observe(&cluster, given, &mut self.remembered).await?;
@@ -327,6 +314,32 @@ impl Keeper {
     }
 }
 
+/// What a turn knows before it looks.
+fn given(
+    object: &MemgraphCluster,
+    status: &MemgraphClusterStatus,
+    asked: &Asked,
+    spec: Spec,
+    paused_until: Option<Time>,
+) -> Given {
+    Given {
+        spec,
+        wishes: Wishes {
+            switchover: asked.switchover,
+            override_main: asked.override_main,
+            approve_reset: asked.approve_reset,
+            reset: asked.reset,
+            hibernated: object.spec.hibernated,
+            paused_until,
+        },
+        memory: Memory {
+            status_term: status.term.map(Term),
+            resets_last_hour: resets::last_hour(&status.resets, wall()),
+            crowded: Pods::default(),
+        },
+    }
+}
+
 fn said(setbacks: &[Setback]) -> String {
     let all: Vec<&str> = setbacks.iter().map(|setback| setback.message.as_str()).collect();
     all.join("; ")
@@ -357,8 +370,6 @@ mod tests {
     use mainstay_core::memgraph::ids::{DatabaseId, PodUid, ProcessId, VolumeId};
     use mainstay_core::memgraph::observed::{Answer, Contact, Pod, PodObject};
     use mainstay_core::memgraph::record::{Candidate, Main, Writes};
-    use mainstay_core::memgraph::spec::Spec;
-    use mainstay_core::time::Time;
 
     fn seen(terminating: bool, role: Role) -> Observed {
         let object = PodObject {

@@ -16,7 +16,7 @@ use mainstay_core::memgraph::reason::{Reason, Why};
 use std::collections::VecDeque;
 
 /// How many sentences are remembered, to say each once.
-const REMEMBERED: usize = 16;
+const REMEMBERED: usize = 64;
 
 /// What was said lately.
 #[derive(Debug, Default)]
