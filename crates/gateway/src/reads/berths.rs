@@ -24,6 +24,11 @@ impl Berth {
     fn sessions(&self) -> usize {
         Arc::strong_count(&self.sessions).saturating_sub(1)
     }
+
+    /// Nobody new sits down here.
+    fn is_over(&self) -> bool {
+        self.epoch.is_draining()
+    }
 }
 
 /// A session's place with one pod.
@@ -101,11 +106,5 @@ impl Berths {
             }
             stays && !berth.is_over()
         });
-    }
-}
-
-impl Berth {
-    fn is_over(&self) -> bool {
-        self.epoch.is_draining()
     }
 }
