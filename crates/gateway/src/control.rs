@@ -143,6 +143,19 @@ impl Epoch {
     }
 }
 
+#[cfg(test)]
+impl Epoch {
+    /// One of nobody.
+    pub(crate) fn sample() -> Arc<Self> {
+        Self::new(Door::Reads(None), true, String::new())
+    }
+
+    /// Has everybody to leave?
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.is_cancelled()
+    }
+}
+
 #[derive(Debug)]
 enum Command {
     Obey(Box<Record>, Option<oneshot::Sender<()>>),

@@ -24,6 +24,11 @@ impl Berth {
     fn sessions(&self) -> usize {
         Arc::strong_count(&self.sessions).saturating_sub(1)
     }
+
+    /// Nobody new sits down here.
+    fn is_over(&self) -> bool {
+        self.epoch.is_draining()
+    }
 }
 
 /// A session's place with one pod.
@@ -104,8 +109,63 @@ impl Berths {
     }
 }
 
-impl Berth {
-    fn is_over(&self) -> bool {
-        self.epoch.is_draining()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PODS: [Ordinal; 3] = [Ordinal(2), Ordinal(3), Ordinal(4)];
+
+    fn seat(berths: &mut Berths, epoch: &Arc<Epoch>, now: Instant) -> Seat {
+        berths.replica(epoch, &PODS, now).unwrap()
+    }
+
+    #[test]
+    fn the_replica_with_the_fewest_sessions_is_next_and_one_that_failed_is_the_last() {
+        let (epoch, now) = (Epoch::sample(), Instant::now());
+        let mut berths = Berths::default();
+        let mut seats: Vec<Seat> = (0..6).map(|_| seat(&mut berths, &epoch, now)).collect();
+        let pods: Vec<u8> = seats.iter().map(|seat| seat.pod.0).collect();
+        assert_eq!(pods, [2, 3, 4, 2, 3, 4]);
+        // Somebody left pod 3.
+        seats.remove(1);
+        assert_eq!(seat(&mut berths, &epoch, now).pod, Ordinal(3));
+        berths.shun(Ordinal(3), now);
+        assert_eq!(seat(&mut berths, &epoch, now).pod, Ordinal(2));
+        let alone = berths.replica(&epoch, &[Ordinal(3)], now).unwrap();
+        assert_eq!(alone.pod, Ordinal(3), "better than nobody");
+        drop(alone);
+        assert_eq!(seat(&mut berths, &epoch, now + SHUNNED).pod, Ordinal(3));
+        assert!(berths.replica(&epoch, &[], now).is_none());
+    }
+
+    #[test]
+    fn who_may_not_stay_leaves_at_once_and_who_is_with_main_when_its_transaction_is_over() {
+        let (epoch, now) = (Epoch::sample(), Instant::now());
+        let mut berths = Berths::default();
+        let (two, three) = (seat(&mut berths, &epoch, now), seat(&mut berths, &epoch, now));
+        berths.tidy(Some(&Readers::Replicas(vec![Ordinal(3)])));
+        assert!(two.epoch.is_cut() && !three.epoch.is_draining());
+        // The next one there is not with those who had to leave.
+        let next = berths.replica(&epoch, &[Ordinal(2)], now).unwrap();
+        assert!(!next.epoch.is_draining());
+        berths.tidy(None);
+        assert!(next.epoch.is_cut() && three.epoch.is_cut());
+        let main = berths.main(&epoch, Ordinal(0));
+        berths.tidy(Some(&Readers::Main(Ordinal(0))));
+        assert!(!main.epoch.is_draining());
+        berths.tidy(Some(&Readers::Replicas(vec![Ordinal(2)])));
+        assert!(main.epoch.is_draining() && !main.epoch.is_cut());
+        assert!(!epoch.is_draining(), "it goes on");
+    }
+
+    #[test]
+    fn a_berth_of_an_epoch_that_is_over_is_made_anew() {
+        let (old, new, now) = (Epoch::sample(), Epoch::sample(), Instant::now());
+        let mut berths = Berths::default();
+        let before = seat(&mut berths, &old, now);
+        old.fall();
+        assert!(before.epoch.is_cut());
+        let after = seat(&mut berths, &new, now);
+        assert_eq!((after.pod, after.epoch.is_draining()), (before.pod, false));
     }
 }

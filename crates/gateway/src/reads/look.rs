@@ -113,7 +113,8 @@ async fn look_at(shared: &Shared, reading: &Reading, epoch: &Epoch, by: Route) -
     let (mut main, version) = open(shared, reading, epoch, by).await?;
     let mut wanted = Instant::now();
     let mut fed = Fed::default();
-    for look in 0_u32.. {
+    let mut looks = 0_u32;
+    loop {
         let at = Instant::now();
         let rows = ask(shared, &mut main, version, &mut fed, reading.now()).await?;
         reading.known.send_replace(Some(Known { by, at, rows }));
@@ -123,9 +124,9 @@ async fn look_at(shared: &Shared, reading: &Reading, epoch: &Epoch, by: Route) -
         if at.saturating_duration_since(wanted) > LINGER {
             return Ok(());
         }
-        sleep_until(at + if look < FIRST { AT_FIRST } else { EVERY }).await;
+        looks = looks.saturating_add(1);
+        sleep_until(at + if looks < FIRST { AT_FIRST } else { EVERY }).await;
     }
-    Ok(())
 }
 
 /// How far each replica was, and when it was last seen to get further.

@@ -247,7 +247,7 @@ async fn changed(news: &mut Option<watch::Receiver<Option<Known>>>) {
     {
         return;
     }
-    pending().await
+    pending::<()>().await;
 }
 
 /// One try with one database.

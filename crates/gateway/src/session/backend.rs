@@ -190,7 +190,7 @@ impl Backend {
     }
 
     /// Asks one question of our own.
-    pub(crate) async fn query(&mut self, version: Version, query: &str) -> Result<Rows, BackendError> {
+    pub(crate) async fn query(&mut self, version: Version, query: &str) -> Result<Table, BackendError> {
         let mut bytes = Vec::new();
         Request::Run(Run::new(query)).frame(version, &mut bytes)?;
         Request::Pull(Fetch::ALL).frame(version, &mut bytes)?;
@@ -199,8 +199,8 @@ impl Backend {
     }
 
     /// The answer to RUN and PULL.
-    async fn rows(&mut self) -> Result<Rows, BackendError> {
-        let mut rows = Rows::default();
+    async fn rows(&mut self) -> Result<Table, BackendError> {
+        let mut rows = Table::default();
         let mut began = false;
         loop {
             let payload = self.message().await?;
@@ -237,7 +237,7 @@ const MOST_ROWS: usize = 16;
 
 /// An answer.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct Table {
     pub(crate) fields: Vec<String>,
     pub(crate) rows: Vec<Vec<Value<'static>>>,
     run_id: Option<String>,

@@ -339,8 +339,11 @@ async fn part(
         .replies
         .into_iter()
         .map(|reply| match (reply, with) {
-            // A replica commits nothing of what it is told.
-            (Reply::Failure(Loss::Unknown), With::Replica(_)) => Reply::Failure(Loss::Nothing),
+            // An ASYNC replica commits nothing of what it is told, and is never promoted. The SYNC one may have been,
+            // if this gateway heard of it too late.
+            (Reply::Failure(Loss::Unknown), With::Replica(pod)) if !pod.is_authority() => {
+                Reply::Failure(Loss::Nothing)
+            }
             (reply, _) => reply,
         })
         .map(|reply| parked.response(reply))

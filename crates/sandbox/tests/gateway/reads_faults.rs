@@ -73,6 +73,7 @@ async fn a_read_that_was_not_answered_may_be_tried_again() {
     sleep(Duration::from_millis(100)).await;
     drop(world.pods.pop());
     let message = client.receive().await.unwrap();
+    assert!(matches!(client.receive().await.unwrap(), Message::Ignored));
     // Whether it was committed is known: a replica commits nothing.
     told_to_try_again(&world, &mut client, message).await;
 }
