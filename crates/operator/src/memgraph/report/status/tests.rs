@@ -79,6 +79,7 @@ fn told(record: Record, partner: ProcessId) -> Told {
         document: Some(Document::first(record, Rule::Bootstrap, Time(1_000))),
         observed: Some(observed),
         plan: Plan::wait(Reason::new(Rule::Prove, Why::Healthy { main: Ordinal(0) })),
+        gateways: Some(2),
         at: Time(5_000),
         ..Told::default()
     }
@@ -228,4 +229,18 @@ fn before_there_is_a_record_the_phase_is_bootstrap() {
         (known.status.as_str(), known.reason.as_str()),
         ("False", "UnknownState")
     );
+}
+
+#[test]
+fn a_gateway_that_does_not_reach_the_api_is_named() {
+    let mut silent = told(record(), B);
+    silent.silent_gateways = vec!["memgraph-ha-gw-b".to_owned()];
+    let now = after(&silent, &MemgraphClusterStatus::default());
+    let shown = condition(&now, "GatewaysReachApi");
+    assert_eq!(
+        (shown.status.as_str(), shown.reason.as_str()),
+        ("False", "LeaseNotRenewed")
+    );
+    assert!(shown.message.contains("memgraph-ha-gw-b"), "{}", shown.message);
+    assert_eq!(condition(&now, "Ready").status, "True");
 }
