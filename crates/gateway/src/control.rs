@@ -152,7 +152,7 @@ impl Epoch {
 
     /// Has everybody to leave?
     pub(crate) fn is_cut(&self) -> bool {
-        self.cut.is_cancelled()
+        self.cut.is_given()
     }
 }
 
