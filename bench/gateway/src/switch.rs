@@ -73,11 +73,11 @@ async fn gateway(proxy: &Contestant, bed: &Bed, count: usize) -> Result<Vec<f64>
     let mut record = serving(1, 0);
     for switch in 1..=count {
         let pod = u8::try_from(switch % 2)?;
-        let term = u64::try_from(switch)? + 1;
         let moving = record.switching_over(candidate(pod), Time::ZERO);
         push(proxy, &moving).await?;
-        record = serving(term, pod);
-        bed.term.store(term, Ordering::Relaxed);
+        record = serving(moving.term.0, pod);
+        record.revision = moving.revision.next();
+        bed.term.store(record.term.0, Ordering::Relaxed);
         let expected = NAMES.get(usize::from(pod)).copied().unwrap_or_default();
         let asking = async {
             let said = client.ask().await?;
