@@ -136,16 +136,13 @@ async fn haproxy(proxy: &Contestant, count: usize) -> Result<Vec<f64>> {
         let again = async {
             loop {
                 match client.ask().await {
-                    Ok(said) if said == expected => return Ok(()),
+                    Ok(said) if said == expected => return anyhow::Ok(()),
                     Ok(_) => {}
                     Err(_) => client = Client::connect(proxy.address).await?,
                 }
             }
         };
-        timeout(PATIENCE, again)
-            .await
-            .context("never switched")?
-            .map_err(|error: anyhow::Error| error)?;
+        timeout(PATIENCE, again).await.context("never switched")??;
         taken.push(decided.elapsed().as_secs_f64() * 1e3);
         sleep(PACE).await;
     }

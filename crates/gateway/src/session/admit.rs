@@ -26,25 +26,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client whose connection to MAIN was checked. Its login is not answered yet.
 #[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) epoch: Arc<Epoch>,
-    pub(crate) stay: Stay,
-    pub(crate) backend: Backend,
-    pub(crate) version: Version,
-    /// What the database said to the login.
-    pub(crate) answer: Vec<u8>,
-    pub(crate) voice: Option<Arc<Voice>>,
-}
-
-/// A session with its database.
-#[derive(Debug)]
 pub(crate) struct Attached {
     // In this order they are dropped: first the connection, then what holds the confirmation back.
     pub(crate) backend: Stream,
     pub(crate) epoch: Arc<Epoch>,
     pub(crate) version: Version,
     pub(crate) voice: Option<Arc<Voice>>,
-    stay: Stay,
+    pub(crate) owed: Owed,
+    pub(crate) stay: Stay,
 }
 
 impl Attached {
@@ -55,6 +44,7 @@ impl Attached {
             epoch: _,
             version: _,
             voice: _,
+            owed: _,
             stay,
         } = self;
         drop(backend);
@@ -70,32 +60,6 @@ pub(crate) struct Owed {
     pub(crate) answer: Option<Vec<u8>>,
     /// After its last answer.
     pub(crate) late: Vec<u8>,
-}
-
-impl Admitted {
-    pub(crate) fn attach(self) -> (Attached, Owed) {
-        let Self {
-            epoch,
-            stay,
-            backend,
-            version,
-            answer,
-            voice,
-        } = self;
-        let (backend, late) = backend.into_parts();
-        let attached = Attached {
-            backend,
-            epoch,
-            version,
-            voice,
-            stay,
-        };
-        let owed = Owed {
-            answer: Some(answer),
-            late,
-        };
-        (attached, owed)
-    }
 }
 
 /// Why a client is not let in.
@@ -147,7 +111,7 @@ impl From<BackendError> for Failed {
 }
 
 /// Lets a client in, and holds it as long as nobody can serve it.
-pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitted, NotAdmitted> {
+pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<Attached>, NotAdmitted> {
     let began = Instant::now();
     let deadline = began + shared.config.timeouts.hold;
     let mut epochs = shared.control.epochs();
@@ -168,14 +132,18 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitt
                 match tried {
                     Ok((backend, version, answer, voice)) => {
                         shared.metrics.checked("admitted");
-                        return Ok(Admitted {
-                            epoch,
-                            stay,
+                        let (backend, late) = backend.into_parts();
+                        return Ok(Box::new(Attached {
                             backend,
+                            epoch,
                             version,
-                            answer,
                             voice,
-                        });
+                            owed: Owed {
+                                answer: Some(answer),
+                                late,
+                            },
+                            stay,
+                        }));
                     }
                     Err(Failed::ForGood(refusal)) => return Err(refusal),
                     Err(Failed::ForNow(error)) => {

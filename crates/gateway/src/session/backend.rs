@@ -13,6 +13,7 @@ use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::observed::Role;
 use rustls::ClientConfig;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
+use socket2::SockRef;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ impl Backend {
         for address in addresses {
             match timeout(timeouts.connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    tune(&stream);
+                    tune(&SockRef::from(&stream));
                     let said = timeout(timeouts.check, prelude.say(stream)).await;
                     let stream = said.map_err(|_| BackendError::Silent)??;
                     let wire = Wire::new(stream, limit);
