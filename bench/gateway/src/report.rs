@@ -88,6 +88,8 @@ pub(crate) struct Report {
     pub(crate) versions: Vec<String>,
     pub(crate) rounds: usize,
     pub(crate) medians: BTreeMap<Kind, Figures>,
+    /// The least of the rounds: what is left where neighbours disturb least.
+    pub(crate) least: BTreeMap<Kind, Figures>,
     pub(crate) ratios: BTreeMap<Kind, Figures>,
     pub(crate) switches: BTreeMap<Kind, Switches>,
     pub(crate) missed: Vec<String>,
@@ -99,14 +101,16 @@ impl Report {
         let cpu = read("/proc/cpuinfo").await;
         let name = cpu.lines().find_map(|line| line.strip_prefix("model name"));
         let name = name.unwrap_or_default().trim_start_matches([' ', '\t', ':']);
-        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        // All of them: this process is pinned to one.
+        let cores = cpu.lines().filter(|line| line.starts_with("processor")).count();
         let kernel = read("/proc/sys/kernel/osrelease").await;
         Self {
-            machine: format!("{name}, {cores} of its cores, Linux {}", kernel.trim()),
+            machine: format!("{name}, {cores} cores, Linux {}", kernel.trim()),
             load: [average(), String::new()],
             versions: Vec::new(),
             rounds: 0,
             medians: BTreeMap::new(),
+            least: BTreeMap::new(),
             ratios: BTreeMap::new(),
             switches: BTreeMap::new(),
             missed: Vec::new(),
@@ -118,15 +122,32 @@ impl Report {
         let anchor = rounds.get(&Kind::Haproxy).cloned().unwrap_or_default();
         for (kind, figures) in rounds {
             self.rounds = figures.len();
-            self.medians.insert(kind, over(&figures));
+            self.medians.insert(kind, over(&figures, median));
+            self.least.insert(kind, over(&figures, least));
             let ratios: Vec<Figures> = figures
                 .iter()
                 .zip(&anchor)
                 .map(|(own, anchor)| divided(own, anchor))
                 .collect();
             if !ratios.is_empty() {
-                self.ratios.insert(kind, over(&ratios));
+                self.ratios.insert(kind, over(&ratios, median));
             }
+        }
+    }
+
+    fn table(of: &BTreeMap<Kind, Figures>, ratio: impl Fn(usize) -> Option<f64>) {
+        print!("| |");
+        for kind in of.keys() {
+            print!(" {} |", kind.name());
+        }
+        println!(" gateway / HAProxy |");
+        println!("|---|{}", "---|".repeat(of.len() + 1));
+        for (row, name) in Figures::NAMES.iter().enumerate() {
+            print!("| {name} |");
+            for figures in of.values() {
+                print!(" {:.2} |", figures.all().get(row).copied().unwrap_or(f64::NAN));
+            }
+            println!(" {:.2} |", ratio(row).unwrap_or(f64::NAN));
         }
     }
 
@@ -161,22 +182,17 @@ impl Report {
             "{}; load {} before, {} after",
             self.machine, self.load[0], self.load[1]
         );
-        println!("{}; medians of {} rounds", self.versions.join("; "), self.rounds);
-        print!("| |");
-        for kind in self.medians.keys() {
-            print!(" {} |", kind.name());
-        }
-        println!(" gateway / HAProxy |");
-        println!("|---|{}", "---|".repeat(self.medians.len() + 1));
-        for (row, name) in Figures::NAMES.iter().enumerate() {
-            print!("| {name} |");
-            for figures in self.medians.values() {
-                print!(" {:.2} |", figures.all().get(row).copied().unwrap_or(f64::NAN));
-            }
+        println!("{}; {} rounds", self.versions.join("; "), self.rounds);
+        println!("medians:");
+        Self::table(&self.medians, |row| {
             let ratio = self.ratios.get(&Kind::Gateway);
-            let ratio = ratio.and_then(|figures| figures.all().get(row).copied());
-            println!(" {:.2} |", ratio.unwrap_or(f64::NAN));
-        }
+            ratio.and_then(|figures| figures.all().get(row).copied())
+        });
+        println!("the least of the rounds:");
+        Self::table(&self.least, |row| {
+            let of = |kind| self.least.get(&kind)?.all().get(row).copied();
+            Some(of(Kind::Gateway)? / of(Kind::Haproxy)?)
+        });
         for (
             kind,
             Switches {
@@ -211,8 +227,12 @@ fn average() -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-fn over(figures: &[Figures]) -> Figures {
-    let of = |one: fn(&Figures) -> f64| median(figures.iter().map(one).collect());
+fn least(values: Vec<f64>) -> f64 {
+    values.into_iter().fold(f64::NAN, f64::min)
+}
+
+fn over(figures: &[Figures], choose: fn(Vec<f64>) -> f64) -> Figures {
+    let of = |one: fn(&Figures) -> f64| choose(figures.iter().map(one).collect());
     Figures {
         request: of(|f| f.request),
         connection: of(|f| f.connection),

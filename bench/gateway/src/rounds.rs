@@ -67,7 +67,9 @@ async fn measure(arguments: &Run) -> Result<()> {
     let bed = bed(arguments).await?;
     let mut rounds: BTreeMap<Kind, Vec<Figures>> = BTreeMap::new();
     for round in 1..=arguments.rounds {
-        for kind in &kinds {
+        // Nobody always comes after the same one.
+        let turns = kinds.iter().cycle().skip(round).take(kinds.len());
+        for kind in turns {
             let figures = turn(arguments, &bed, *kind).await;
             let figures = figures.with_context(|| format!("{} in round {round}", kind.name()))?;
             eprintln!("round {round} {:8} {figures}", kind.name());

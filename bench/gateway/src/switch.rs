@@ -73,11 +73,11 @@ async fn gateway(proxy: &Contestant, bed: &Bed, count: usize) -> Result<Vec<f64>
     let mut record = serving(1, 0);
     for switch in 1..=count {
         let pod = u8::try_from(switch % 2)?;
-        let term = u64::try_from(switch)? + 1;
         let moving = record.switching_over(candidate(pod), Time::ZERO);
         push(proxy, &moving).await?;
-        record = serving(term, pod);
-        bed.term.store(term, Ordering::Relaxed);
+        record = serving(moving.term.0, pod);
+        record.revision = moving.revision.next();
+        bed.term.store(record.term.0, Ordering::Relaxed);
         let expected = NAMES.get(usize::from(pod)).copied().unwrap_or_default();
         let asking = async {
             let said = client.ask().await?;
@@ -136,16 +136,13 @@ async fn haproxy(proxy: &Contestant, count: usize) -> Result<Vec<f64>> {
         let again = async {
             loop {
                 match client.ask().await {
-                    Ok(said) if said == expected => return Ok(()),
+                    Ok(said) if said == expected => return anyhow::Ok(()),
                     Ok(_) => {}
                     Err(_) => client = Client::connect(proxy.address).await?,
                 }
             }
         };
-        timeout(PATIENCE, again)
-            .await
-            .context("never switched")?
-            .map_err(|error: anyhow::Error| error)?;
+        timeout(PATIENCE, again).await.context("never switched")??;
         taken.push(decided.elapsed().as_secs_f64() * 1e3);
         sleep(PACE).await;
     }

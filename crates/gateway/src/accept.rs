@@ -2,7 +2,8 @@
 
 use crate::doors::{Doors, Refused};
 use crate::session::arrive::{self, Ends};
-use crate::session::{Shared, serve};
+use crate::session::{Shared, serve, tune};
+use socket2::SockRef;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,6 +57,7 @@ pub(crate) async fn run(
     began: Instant,
     stop: CancellationToken,
 ) {
+    tune(&SockRef::from(&listener));
     // Connections that have not said yet who they are from.
     let nameless = Arc::new(Semaphore::new(shared.config.limits.connections));
     let mut sessions = JoinSet::new();
@@ -119,7 +121,10 @@ fn here(
     let place = place
         .map_err(|refused| shared.metrics.refused(refused.kind()))
         .ok()?;
-    let destination = stream.local_addr().unwrap_or(shared.config.listen);
+    // Only somebody behind us asks for it.
+    let asked = shared.config.back.proxy_protocol;
+    let destination = asked.then(|| stream.local_addr().ok()).flatten();
+    let destination = destination.unwrap_or(shared.config.listen);
     let ends = Ends {
         source: from,
         destination,
@@ -142,4 +147,21 @@ async fn introduced(
         .map_err(|refused| shared.metrics.refused(refused.kind()))
         .ok()?;
     Some((ends, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_accepted_is_tuned_as_the_listener_was() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        tune(&SockRef::from(&listener));
+        let address = listener.local_addr().unwrap();
+        let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 4);
+    }
 }

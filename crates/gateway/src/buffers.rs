@@ -26,14 +26,14 @@ struct Shelves {
 impl Buffers {
     /// A large one is for whoever is busy.
     pub(crate) fn take(&self, busy: bool) -> Buffer {
-        let (shelf, size) = if busy {
+        let (free, size) = if busy {
             (&self.0.large, LARGE)
         } else {
             (&self.0.small, SMALL)
         };
-        let free = shelf.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let taken = free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Buffer {
-            bytes: free.unwrap_or_else(|| vec![0; size].into_boxed_slice()),
+            bytes: taken.unwrap_or_else(|| vec![0; size].into_boxed_slice()),
             home: self.clone(),
         }
     }
@@ -68,12 +68,12 @@ impl DerefMut for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let Shelves { small, large } = &*self.home.0;
-        let (shelf, kept) = if self.bytes.len() == LARGE {
+        let (place, kept) = if self.bytes.len() == LARGE {
             (large, KEPT_LARGE)
         } else {
             (small, KEPT_SMALL)
         };
-        let mut free = shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = place.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < kept {
             free.push(std::mem::take(&mut self.bytes));
         }
@@ -92,8 +92,8 @@ mod tests {
             assert_eq!(buffers.take(busy).as_ptr(), first, "used again");
             let many: Vec<_> = (0..kept + 10).map(|_| buffers.take(busy)).collect();
             drop(many);
-            let shelf = if busy { &buffers.0.large } else { &buffers.0.small };
-            assert_eq!(shelf.lock().unwrap().len(), kept);
+            let free = if busy { &buffers.0.large } else { &buffers.0.small };
+            assert_eq!(free.lock().unwrap().len(), kept);
             assert_eq!(buffers.take(busy).len(), size);
         }
     }

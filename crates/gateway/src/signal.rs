@@ -64,7 +64,7 @@ mod tests {
     async fn who_waits_is_woken_however_often_it_was_woken_for_something_else() {
         let signal = Signal::default();
         let given = signal.clone();
-        let giver = async {
+        let later = async {
             sleep(Duration::from_millis(20)).await;
             assert!(!given.is_given());
             given.give();
@@ -81,7 +81,7 @@ mod tests {
                 }
             }
         };
-        let both = async { tokio::join!(waiter, giver).0 };
+        let both = async { tokio::join!(waiter, later).0 };
         let ticks = timeout(Duration::from_secs(10), both).await.unwrap();
         assert!(ticks > 2 && signal.is_given());
         signal.given().await;

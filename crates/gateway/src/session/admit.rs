@@ -30,29 +30,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client whose connection to a database was checked. Its login is not answered yet.
 #[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) epoch: Arc<Epoch>,
-    pub(crate) stay: Stay,
-    pub(crate) backend: Backend,
-    pub(crate) version: Version,
-    /// What the database said to the login.
-    pub(crate) answer: Vec<u8>,
-    pub(crate) voice: Option<Arc<Voice>>,
-    /// On the port for reads: with whom.
-    pub(crate) seat: Option<Seat>,
-}
-
-/// A session with its database.
-#[derive(Debug)]
 pub(crate) struct Attached {
     // In this order they are dropped: first the connection, then what holds the confirmation back.
     pub(crate) backend: Stream,
     pub(crate) epoch: Arc<Epoch>,
     pub(crate) version: Version,
     pub(crate) voice: Option<Arc<Voice>>,
+    pub(crate) owed: Owed,
     /// On the port for reads: with whom.
     pub(crate) seat: Option<Seat>,
-    stay: Stay,
+    pub(crate) stay: Stay,
 }
 
 impl Attached {
@@ -63,6 +50,7 @@ impl Attached {
             epoch: _,
             version: _,
             voice: _,
+            owed: _,
             seat,
             stay,
         } = self;
@@ -80,34 +68,6 @@ pub(crate) struct Owed {
     pub(crate) answer: Option<Vec<u8>>,
     /// After its last answer.
     pub(crate) late: Vec<u8>,
-}
-
-impl Admitted {
-    pub(crate) fn attach(self) -> (Attached, Owed) {
-        let Self {
-            epoch,
-            stay,
-            backend,
-            version,
-            answer,
-            voice,
-            seat,
-        } = self;
-        let (backend, late) = backend.into_parts();
-        let attached = Attached {
-            backend,
-            epoch,
-            version,
-            voice,
-            seat,
-            stay,
-        };
-        let owed = Owed {
-            answer: Some(answer),
-            late,
-        };
-        (attached, owed)
-    }
 }
 
 /// Why a client is not let in.
@@ -163,7 +123,7 @@ impl From<BackendError> for Failed {
 }
 
 /// Lets a client in, and holds it as long as nobody can serve it.
-pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Admitted, NotAdmitted> {
+pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<Attached>, NotAdmitted> {
     let began = Instant::now();
     let mut deadline = began + shared.config.timeouts.hold;
     let mut epochs = shared.epochs();
@@ -257,7 +217,7 @@ async fn try_once(
     epoch: &Arc<Epoch>,
     stay: Stay,
     route: Route,
-) -> Result<Admitted, Failed> {
+) -> Result<Box<Attached>, Failed> {
     if let Some(reading) = &shared.reading {
         let reading::Seated {
             seat,
@@ -267,26 +227,34 @@ async fn try_once(
             answer,
             voice,
         } = reading::try_once(shared, reading, client, epoch, route).await?;
-        return Ok(Admitted {
-            epoch: Arc::clone(&seat.epoch),
-            stay,
+        let (backend, late) = backend.into_parts();
+        return Ok(Box::new(Attached {
             backend,
+            epoch: Arc::clone(&seat.epoch),
             version,
-            answer,
             voice,
+            owed: Owed {
+                answer: Some(answer),
+                late,
+            },
             seat: Some(seat),
-        });
+            stay,
+        }));
     }
     let (backend, version, answer, voice) = let_in_by_main(shared, client, epoch, route).await?;
-    Ok(Admitted {
-        epoch: Arc::clone(epoch),
-        stay,
+    let (backend, late) = backend.into_parts();
+    Ok(Box::new(Attached {
         backend,
+        epoch: Arc::clone(epoch),
         version,
-        answer,
         voice,
+        owed: Owed {
+            answer: Some(answer),
+            late,
+        },
         seat: None,
-    })
+        stay,
+    }))
 }
 
 /// A connection to a pod, for this client, or for the gateway itself.

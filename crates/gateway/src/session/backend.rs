@@ -14,6 +14,7 @@ use mainstay_core::memgraph::observed::Role;
 use mainstay_core::memgraph::read_gate::NotRead;
 use rustls::ClientConfig;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
+use socket2::SockRef;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -130,7 +131,7 @@ impl Backend {
         for address in addresses {
             match timeout(timeouts.connect, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    tune(&stream);
+                    tune(&SockRef::from(&stream));
                     let said = timeout(timeouts.check, prelude.say(stream)).await;
                     let stream = said.map_err(|_| BackendError::Silent)??;
                     let wire = Wire::new(stream, limit);

@@ -24,6 +24,8 @@ pub(crate) struct Now {
     pub(crate) torn: bool,
     /// The client said goodbye: that the database closes then is no reason to doubt it.
     pub(crate) gone: bool,
+    /// The database closes because of what the client said, and has said so: those words must arrive.
+    pub(crate) closes: bool,
 }
 
 impl Now {
@@ -35,6 +37,7 @@ impl Now {
             begun,
             torn,
             gone: _,
+            closes: _,
         } = self;
         !giving && !begun && !torn && talk.is_quiet()
     }
@@ -97,6 +100,13 @@ impl Course {
     }
 
     async fn until(&self, reached: impl Fn(&Now) -> bool) {
+        if !reached(&self.now()) {
+            // Rare, and larger than everything else of an idle session.
+            Box::pin(self.wait(reached)).await;
+        }
+    }
+
+    async fn wait(&self, reached: impl Fn(&Now) -> bool) {
         loop {
             // Before the look, so that nothing is missed between it and the wait.
             let moved = self.moved.notified();

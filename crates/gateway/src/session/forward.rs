@@ -177,6 +177,7 @@ impl Forward<'_> {
         let mut now = self.course.now();
         now.giving = !answers.is_between();
         now.gone |= said.closes;
+        now.closes |= said.closes;
         drop(now);
         self.course.stir();
         if self.with != With::Main {
@@ -410,7 +411,8 @@ impl Up<'_> {
 pub(crate) async fn idle<T>(bound: Option<Duration>, what: impl Future<Output = T>) -> Option<T> {
     match bound {
         None => Some(what.await),
-        Some(bound) => timeout(bound, what).await.ok(),
+        // Boxed, so that who is idle without a bound does not carry a clock.
+        Some(bound) => Box::pin(timeout(bound, what)).await.ok(),
     }
 }
 

@@ -6,6 +6,7 @@
 use super::stream::read_what_is_there;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpStream;
@@ -115,7 +116,7 @@ impl Secured {
     /// Ends when everything that was written is with the socket.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         while !give(&mut self.tls(), &self.tcp)? {
-            self.tcp.writable().await?;
+            poll_fn(|context| self.tcp.poll_write_ready(context)).await?;
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ async fn endless() -> (SocketAddr, JoinSet<()>) {
             assert!(stream.read(&mut sink).await? > 0);
             stream.write_all(&answer).await?;
         }
-        stream.read(&mut sink).await?;
+        assert!(stream.read(&mut sink).await? > 0);
         let rows = framed(&[row(Value::from("x".repeat(60_000)))]);
         loop {
             stream.write_all(&rows).await?;
