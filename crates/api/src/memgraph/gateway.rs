@@ -104,7 +104,7 @@ pub struct Gateway {
     pub wake_on_connect: bool,
     /// How long a connection waits for a cluster that wakes up.
     #[serde(default = "two_minutes")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1s') && duration(self) <= duration('30m')").message("spec.gateway.wakeTimeout is a duration of 1s to 30m, such as 2m"))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('30m')").message("spec.gateway.wakeTimeout is a duration of 1s to 30m, such as 2m"))]
     pub wake_timeout: String,
 }
 

@@ -157,7 +157,7 @@ mod tests {
     fn a_protected_scaler_is_left_alone() {
         let free = scaler(json!({"name": "web"}), json!({}));
         assert_eq!(seen(&free).skip, None);
-        let label = crate::hibernation::objects::PROTECTED;
+        let label = objects::PROTECTED;
         let held = scaler(json!({"name": "web"}), json!({ label: "true" }));
         assert!(seen(&held).skip.is_some());
     }
