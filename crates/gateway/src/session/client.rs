@@ -55,7 +55,7 @@ pub(crate) struct Client {
     logon: Option<Secret>,
     passport: Option<Box<Passport>>,
     /// On the port for reads: MAIN let it in.
-    pub(crate) login: Option<Login>,
+    pub(crate) login: Option<Box<Login>>,
 }
 
 /// What a client said to log in, kept as long as its session lives: it is said again to the next database. It is in

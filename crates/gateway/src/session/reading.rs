@@ -79,18 +79,18 @@ async fn log_in_once(
         by: route.pod,
         term: route.term,
     };
-    if let Some(Login { by, version, answer }) = &client.login
+    if let Some(Login { by, version, answer }) = client.login.as_deref()
         && *by == now
     {
         return Ok((now, *version, answer.clone()));
     }
     // The connection to MAIN has done its part when this returns.
     let (_, version, answer, _) = let_in_by_main(shared, client, epoch, route).await?;
-    client.login = Some(Login {
+    client.login = Some(Box::new(Login {
         by: now,
         version,
         answer: answer.clone(),
-    });
+    }));
     Ok((now, version, answer))
 }
 
