@@ -244,8 +244,9 @@ async fn go_on(shared: &Shared, client: &mut Client, mut attached: Box<Attached>
         let with = With::of(attached.seat.as_ref());
         if let Some(passport) = client.passport() {
             let route = attached.epoch.route().map(|route| route.pod);
-            let pod = attached.seat.as_ref().map(|seat| seat.pod).or(route);
-            pod.into_iter().for_each(|pod| passport.with(pod));
+            if let Some(pod) = attached.seat.as_ref().map(|seat| seat.pod).or(route) {
+                passport.with(pod);
+            }
         }
         let (end, now) = stay(shared, client, &mut inbox, &mut attached).await;
         if end == End::Cut {
