@@ -147,12 +147,15 @@ impl Election {
     /// way any more: the next leader starts at once.
     pub async fn run(mut self, stop: CancellationToken, idle: impl Future<Output = ()>) {
         while !stop.is_cancelled() {
-            let input = tokio::select! {
-                () = stop.cancelled() => break,
-                input = self.step(Input::Tick) => input,
-            };
-            if let Some(answered) = input {
-                self.handle(answered);
+            // A request is not cut off: nobody would know whether the lease is ours, and it could not be freed before
+            // the answer was given up.
+            if self.ask().await {
+                continue;
+            }
+            let wait = self.wait();
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = wait => {}
             }
         }
         idle.await;
@@ -165,8 +168,8 @@ impl Election {
         let patience = self.timing.request_timeout() * 2;
         let freeing = async {
             while !self.candidate.is_released() {
-                if let Some(answered) = self.step(Input::Tick).await {
-                    self.handle(answered);
+                if !self.ask().await {
+                    self.wait().await;
                 }
             }
         };
@@ -206,19 +209,25 @@ impl Election {
         });
     }
 
-    /// Takes note of the time, sends what is to be sent, or waits until there is something.
-    async fn step(&mut self, tick: Input) -> Option<Input> {
-        self.handle(tick);
-        if let Some(request) = self.candidate.poll() {
-            return Some(self.send(request).await);
-        }
+    /// Takes note of the time, and sends what is to be sent, if anything is.
+    async fn ask(&mut self) -> bool {
+        self.handle(Input::Tick);
+        let Some(request) = self.candidate.poll() else {
+            return false;
+        };
+        let answered = self.send(request).await;
+        self.handle(answered);
+        true
+    }
+
+    /// Until there may be something to send.
+    fn wait(&self) -> impl Future<Output = ()> + use<> {
         let wait = self
             .candidate
             .next_deadline()
             .map_or_else(|| self.timing.retry(), |at| at.since(monotonic()));
         // Never a busy loop, whatever the deadline says.
-        tokio::time::sleep(wait.max(Duration::from_millis(5))).await;
-        None
+        tokio::time::sleep(wait.max(Duration::from_millis(5)))
     }
 
     /// Sends once. The candidate gives the request up by itself, so that this cannot take longer.

@@ -161,7 +161,10 @@ fn bad_policies() -> Vec<(Value, &'static str)> {
             "accept",
         ),
         (json!({ "gateway": { "accessLogPercent": 101 } }), "0 to 100"),
-        (json!({ "gateway": { "accessLogPercent": -1 } }), "0 to 100"),
+        (
+            json!({ "gateway": { "accessLogPercent": -1 } }),
+            "should be greater than or equal to 0",
+        ),
     ]
 }
 
