@@ -194,7 +194,7 @@ impl<'a> Work<'a> {
             match progress.stand {
                 Stand::Failed { .. } if granted.is_some() => *progress = progress.again(),
                 Stand::Failed { retry_at: Some(at) } if retry::is_due(at, now) => {
-                    progress.stand = Stand::Pending
+                    progress.stand = Stand::Pending;
                 }
                 // Somebody repaired it.
                 Stand::Lost if readable.contains(name) => *progress = progress.again(),
