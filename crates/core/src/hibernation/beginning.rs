@@ -7,6 +7,7 @@ use super::state::{Cycle, Operation, Phase, Progress, Stand, State};
 use super::step::{Decision, Step};
 use super::view::View;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Nothing is remembered: the plan is new, or was made again. Points that were never used are taken over.
 pub(super) fn first(view: &View<'_>) -> Decision {
@@ -35,8 +36,11 @@ pub(super) fn adopt(view: &View<'_>, state: &State) -> Option<Decision> {
         .collect();
     if !known {
         // Nobody can say that a point that cannot be read was used. It waits for a human; the others are woken. A plan
-        // that remembers closed its last cycle only when all were.
-        open.extend(view.store().unreadable());
+        // that remembers closed its last cycle only when all were. What is known to sleep comes first: a target that
+        // changed its executor may have both.
+        let known: BTreeSet<TargetName> = open.iter().map(|(_, target)| target.clone()).collect();
+        let unreadable = view.store().unreadable();
+        open.extend(unreadable.filter(|(_, target)| !known.contains(target)));
     }
     if open.is_empty() {
         return None;

@@ -151,7 +151,7 @@ impl Night<'_> {
         seen.retain(|_, capture| capture.live);
         let stamp = self.view.stamp();
         let (next, tally) = point.save_or_preserve(self.cycle.id, self.cycle.leg, &stamp, &seen);
-        if next == *point {
+        if self.store.load(&target.executor, &target.name) == Ok(Some(next.clone())) {
             return Ok(());
         }
         self.store = self.store.put(next)?;
@@ -203,7 +203,11 @@ fn sound(store: &Store, target: &Target, captured: bool) -> Result<Point, Why> {
         Ok(Some(point)) if captured && point.is_incomplete() => {
             Err(Why::RestorePointIncomplete { target: name })
         }
-        Ok(Some(point)) => Ok(point),
+        Ok(Some(mut point)) => {
+            // Of a write that was interrupted, or of another night: nothing of it was ever relied on.
+            point.missing.clear();
+            Ok(point)
+        }
         Ok(None) => Ok(Point::empty(target.executor.clone(), name)),
     }
 }

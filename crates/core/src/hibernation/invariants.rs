@@ -296,9 +296,10 @@ impl Judge<'_> {
 
     fn closes(&mut self, cycle: &Cycle) {
         for target in &cycle.intent.targets {
+            let captured = cycle.targets.get(&target.name).is_some_and(|p| p.captured);
             let left = match self.store.load(&target.executor, &target.name) {
-                Ok(Some(point)) => point.is_open() || point.is_incomplete(),
-                Ok(None) => cycle.targets.get(&target.name).is_some_and(|p| p.captured),
+                Ok(Some(point)) => point.is_open() || (point.is_incomplete() && captured),
+                Ok(None) => captured,
                 Err(_) => true,
             };
             if left {
@@ -361,8 +362,11 @@ impl Judge<'_> {
     }
 
     fn compare(&mut self, target: &TargetName, before: &Point, next: &Point) {
+        // As it was read: while it is written, a part of it may be still to come.
+        let read = self.read.store.load(&before.executor, target);
+        let cut = read.is_ok_and(|p| p.is_some_and(|p| p.is_incomplete()));
         let strange = next.entries.keys().any(|id| !before.entries.contains_key(id));
-        if before.is_incomplete() && strange && self.is_captured(target) {
+        if cut && strange && self.is_captured(target) {
             let detail = format!("`{target}` is captured over a part that was lost");
             self.report(Invariant::NeverDowngraded, detail);
         }

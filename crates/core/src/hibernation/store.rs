@@ -194,16 +194,17 @@ impl Store {
     pub fn put(&self, mut point: Point) -> Result<Self, PointError> {
         let key = Self::key(&point.executor, &point.target);
         let mut next = self.clone();
-        // Where it begins it stays: ConfigMaps are written one after the other, and a point that moves would be nowhere
-        // for a moment. Whoever is interrupted then would take it for lost.
-        let anchor = self.shards.values().find(|s| s.data.contains_key(&key));
-        let anchor = anchor.map(|s| s.number);
+        // ConfigMaps are written one after the other, the highest number first. A point that moved would be nowhere for a
+        // moment, and whoever is interrupted then would take it for lost: so it stays wherever it is, nothing of it goes
+        // below its first part, and the first part says which others there are.
+        let holding = self.shards.values().filter(|s| s.data.contains_key(&key));
+        let holding: BTreeSet<u16> = holding.map(|s| s.number).collect();
         for shard in next.shards.values_mut() {
             shard.data.remove(&key);
         }
-        next.place(&mut point)?;
+        next.place(&mut point, holding.first().copied().unwrap_or(FIRST))?;
         let mut parts: BTreeSet<u16> = point.entries.values().filter_map(|e| e.shard).collect();
-        parts.extend(anchor);
+        parts.extend(holding);
         if parts.is_empty() {
             // Not where a part is missing: it would look as if the part were there.
             let empty = (FIRST..=MOST_SHARDS).find(|n| !point.missing.contains(n));
@@ -223,8 +224,8 @@ impl Store {
         Ok(next)
     }
 
-    /// Gives every entry that has none a ConfigMap with room.
-    fn place(&self, point: &mut Point) -> Result<(), PointError> {
+    /// Gives every entry that has none a ConfigMap with room, from the first that may hold it.
+    fn place(&self, point: &mut Point, first: u16) -> Result<(), PointError> {
         let mut used: BTreeMap<u16, usize> = self.shards.values().map(|s| (s.number, s.size())).collect();
         let weigh = |id: &str, state: &serde_json::Value| 2 * id.len() + state.to_string().len() + FLAGS;
         for (id, entry) in &point.entries {
@@ -243,7 +244,7 @@ impl Store {
             }
             let room = |n: &u16| used.get(n).copied().unwrap_or(0) + bytes + FRAME <= self.budget;
             // Nothing new goes where a part is missing: it would look as if the part were there.
-            let number = (FIRST..=MOST_SHARDS)
+            let number = (first..=MOST_SHARDS)
                 .filter(|n| !point.missing.contains(n))
                 .find(room)
                 .ok_or(PointError::TooLarge(MOST_SHARDS))?;
@@ -319,19 +320,21 @@ impl Store {
 }
 
 /// One point out of its parts; `None` if there are none. A part that an interrupted write left behind, or that somebody
-/// put back, knows less than the newer ones.
+/// put back, knows less than the newer ones. Which parts there should be is known by the first of them: it is written
+/// last.
 fn joined(mut point: Point, mut parts: Vec<(u16, Part)>) -> Option<Point> {
     let present: BTreeSet<u16> = parts.iter().map(|(number, _)| *number).collect();
+    let newest = parts.iter().map(|(_, part)| part.cycle).max()?;
+    let first = parts.iter().find(|(_, part)| part.cycle == newest);
+    let expected = first.map(|(_, part)| part.parts.clone()).unwrap_or_default();
     parts.sort_by_key(|(number, part)| (Reverse((part.cycle, part.leg)), *number));
-    let newest = parts.first()?.1.cycle;
-    let mut expected = BTreeSet::new();
     for (index, (_, part)) in parts.into_iter().enumerate() {
         let Part {
             cycle,
             leg,
             captured_at,
             entries,
-            parts,
+            parts: _,
         } = part;
         if index == 0 {
             (point.cycle, point.leg, point.captured_at) = (cycle, leg, captured_at);
@@ -339,7 +342,6 @@ fn joined(mut point: Point, mut parts: Vec<(u16, Part)>) -> Option<Point> {
         if cycle == newest {
             // Of a write that was interrupted not everything is durable.
             point.leg = point.leg.min(leg);
-            expected.extend(parts);
         }
         for (id, entry) in entries {
             point.entries.entry(id).or_insert(entry);

@@ -32,7 +32,8 @@ fn reopen(work: &mut Work<'_>) {
         let progress = work.progress(&target.name);
         let (done, captured) = (progress.stand == Stand::Done, progress.captured);
         let restored = match work.point(&target) {
-            Ok(Some(point)) => !point.is_open() && !point.is_incomplete(),
+            // A part of another night's point that is missing now is nobody's loss.
+            Ok(Some(point)) => !(point.is_open() || point.is_incomplete() && captured),
             Ok(None) => !captured,
             Err(_) => false,
         };

@@ -255,3 +255,33 @@ fn s79_a_stop_that_is_refused_is_not_somebody_who_starts_it() {
     bed.later(MINUTE);
     assert_eq!(bed.replicas("a"), 0, "it was never given up");
 }
+
+#[test]
+fn s48_what_an_interrupted_write_never_wrote_is_not_missed_after_something_was_stopped_again() {
+    let mut web = target("web");
+    web.drift = Drift::Enforce;
+    let mut only = intent(vec![web], Strategy::Sequential);
+    only.behaviour.mode = Mode::BestEffort;
+    let mut bed = Bed::new(plan(only), &[("web", "a", 3)]);
+    bed.settle();
+    // The shutdown of the evening came to nothing; only the second half of its point was written.
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.night();
+    let mut point = bed.point("web");
+    point.entries.values_mut().for_each(|e| e.shard = Some(2));
+    point.missing = [1].into();
+    bed.shards.clear();
+    let half = bed.store().put(point).unwrap();
+    bed.shards = half.shards().map(|s| (s.number, s.clone())).collect();
+    let progress = bed.state.as_mut().unwrap().open.as_mut().unwrap();
+    progress.targets.get_mut(&name("web")).unwrap().captured = false;
+    bed.broken.clear();
+    for shard in bed.shards.values_mut() {
+        shard.version = Some(mainstay_core::hibernation::ids::Version("half".to_owned()));
+    }
+    bed.later(MINUTE);
+    assert_eq!(bed.replicas("a"), 0, "it is enforced");
+    assert!(!bed.point("web").is_incomplete(), "and nothing is missed");
+    bed.morning();
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Active, 3));
+}

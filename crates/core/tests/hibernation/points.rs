@@ -413,27 +413,60 @@ fn s48_a_part_of_an_older_night_that_is_put_back_does_not_hide_what_was_captured
 }
 
 #[test]
-fn s48_a_point_is_never_nowhere_between_two_writes() {
-    let mut used = captured([("a".to_owned(), json!(1))]);
-    used.entries
-        .values_mut()
-        .for_each(|e| (e.shard, e.consumed) = (Some(2), true));
-    let before = empty_store().put(used.clone()).unwrap();
-    // The next night finds something else, for which there is room in the first ConfigMap.
-    let capture = Capture {
-        state: json!(2),
-        live: true,
-        settled: true,
+fn s48_a_write_that_is_interrupted_between_two_configmaps_loses_nothing() {
+    let small = |shards| Store::with_budget(PlanName::parse("staging").unwrap(), shards, 1200);
+    let seen = |ids: &[&str]| -> BTreeMap<_, _> {
+        let capture = |text: &str| Capture {
+            state: json!({ "x": "x".repeat(200), "of": text }),
+            live: true,
+            settled: true,
+        };
+        ids.iter().map(|text| (id(text), capture(text))).collect()
     };
-    let (next, _) = used.save_or_preserve(CycleId(2), 0, "later", &[(id("b"), capture)].into());
+    let (mut used, _) = captured([]).save_or_preserve(CycleId(1), 0, "first", &seen(&["a", "b", "c", "d"]));
+    used.entries.values_mut().for_each(|e| e.consumed = true);
+    let before = small(Vec::new()).put(used).unwrap();
+    assert!(before.shards().count() > 1);
+    let point = before.load(&noop(), &name("web")).unwrap().unwrap();
+    // The same night again, in another leg: other resources, more of them, in more ConfigMaps.
+    let (next, _) = point.save_or_preserve(
+        CycleId(1),
+        2,
+        "again",
+        &seen(&["e", "f", "g", "h", "i", "j", "k"]),
+    );
     let after = before.put(next).unwrap();
-    let writes = after.changed_from(&before);
-    assert_eq!(writes.len(), 2);
-    let mut now = before;
-    for shard in &writes {
-        now = now.after(shard);
-        assert!(now.exists(&name("web")), "written {}, and gone", shard.number);
+    assert!(after.shards().count() > before.shards().count());
+    let mut now = before.clone();
+    for shard in after.changed_from(&before) {
+        now = now.after(&shard);
+        let read = now.load(&noop(), &name("web")).unwrap().unwrap();
+        assert!(
+            !read.is_incomplete(),
+            "{} is written, and {:?} missing",
+            shard.number,
+            read.missing
+        );
     }
     assert_eq!(now, after);
-    assert!(!now.load(&noop(), &name("web")).unwrap().unwrap().is_incomplete());
+    // One that is really lost is missed, the first one as well.
+    for lost in after.shards().map(|s| s.number) {
+        let rest = after.shards().filter(|s| s.number != lost).cloned().collect();
+        let read = small(rest).load(&noop(), &name("web")).unwrap().unwrap();
+        assert_eq!(read.missing, [lost].into());
+    }
+}
+
+#[test]
+fn a_target_that_changed_its_executor_is_woken_by_the_one_that_knows_it_sleeps() {
+    let mut bed = Bed::simple();
+    bed.settle();
+    bed.night();
+    // What another executor once recorded of it is spoiled, and the plan is made anew.
+    let data = &mut bed.shards.get_mut(&1).unwrap().data;
+    data.insert("other_web.json".to_owned(), "{".to_owned());
+    data.insert("aa_web.json".to_owned(), "{".to_owned());
+    bed.state = None;
+    bed.morning();
+    assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Active, 3));
 }

@@ -410,7 +410,7 @@ async fn import(arguments: ImportArguments) -> Result<()> {
     }
     let text = |wrote: &Vec<String>| match wrote.as_slice() {
         [] => "everything is there as it is in the file\n".to_owned(),
-        some => some.iter().map(|name| format!("{name} is written\n")).collect(),
+        some => format!("{} is written\n", some.join(", ")),
     };
     print!("{}", written(&wrote, place.output, text)?);
     Ok(())

@@ -130,13 +130,12 @@ async fn until(arguments: UntilArguments, asleep: bool) -> Result<()> {
     let client = plan.place.client().await?;
     let object = plan.place.plan(&client, &plan.name).await?;
     let now = wall();
-    let end = match until {
-        Some(at) => millis(at)?,
-        None => {
-            let schedule = schedule(&plan.place, &client, &object).await?;
-            let before = Asked::read(object.annotations()).wanted;
-            until_it_agrees(&schedule, before.as_ref(), asleep, now)?
-        }
+    let end = if let Some(at) = until {
+        millis(at)?
+    } else {
+        let schedule = schedule(&plan.place, &client, &object).await?;
+        let before = Asked::read(object.annotations()).wanted;
+        until_it_agrees(&schedule, before.as_ref(), asleep, now)?
     };
     let (word, phase) = if asleep {
         ("asleep", "Hibernated")

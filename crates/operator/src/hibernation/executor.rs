@@ -138,3 +138,28 @@ pub fn refusal(error: &CallError) -> Refusal {
         severity,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_refused_call_is_worth() {
+        let refused = |code| CallError::Refused {
+            code,
+            message: String::new(),
+        };
+        for (error, severity) in [
+            (CallError::NotFound, Severity::Changed),
+            (CallError::Conflict(String::new()), Severity::Changed),
+            (CallError::Unknown(String::new()), Severity::Transient),
+            (refused(429), Severity::Transient),
+            // A token that is being replaced is repaired without anybody who knows of the plan.
+            (refused(401), Severity::Transient),
+            (refused(403), Severity::Permanent),
+            (refused(422), Severity::Permanent),
+        ] {
+            assert_eq!(refusal(&error).severity, severity, "{error}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLAN, PLANS, nightly, target};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use sandbox::kube::faults::{Fault, On};
 use serde_json::{Value, json};
 use sim::kube::Method;
@@ -143,6 +143,78 @@ async fn s43_a_point_that_is_gone_is_named_and_can_be_given_up() -> Result<()> {
     bed.later(MINUTE).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 0, "it stays as it is");
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s48_a_point_that_is_split_is_missed_by_its_parts_and_goes_on_when_they_are_back() -> Result<()> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    bed.workload(DEPLOYMENTS, "api", 2).await?;
+    bed.plan(json!([target("apps", Value::Null)])).await?;
+    // Whatever else is in the first ConfigMap leaves room for one of the two.
+    let maps: Api<ConfigMap> = Api::default_namespaced(bed.client.clone());
+    let name = format!("hibernator-restore-{PLAN}");
+    let notes = "x".repeat(mainstay_core::hibernation::store::BUDGET - 650);
+    let full = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "notes": notes } });
+    maps.create(&PostParams::default(), &serde_json::from_value(full)?)
+        .await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
+    let second = format!("{name}.2");
+    let mut part = maps.get(&second).await.context("it is not split")?;
+    maps.delete(&second, &DeleteParams::default()).await?;
+    bed.later(MINUTE * 2).await;
+    ensure!(bed.condition("RestorePointsIntact").await? == (false, "RestorePointIncomplete".to_owned()));
+    bed.at(4).await;
+    let awake = bed.replicas(DEPLOYMENTS, "web").await? + bed.replicas(DEPLOYMENTS, "api").await?;
+    ensure!(awake == 2 || awake == 3, "what is left of it is woken: {awake}");
+    ensure!(bed.phase().await? == "Error", "{}", bed.phase().await?);
+    part.metadata.resource_version = None;
+    part.metadata.uid = None;
+    maps.create(&PostParams::default(), &part).await?;
+    bed.later(HOUR).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+/// The seed documents how to delete the ConfigMap; somebody does so at night, and somebody else starts something.
+#[tokio::test(start_paused = true)]
+async fn s43_a_configmap_deleted_at_night_is_missed_at_once_and_nothing_takes_its_place() -> Result<()> {
+    let bed = bed_with("Enforce").await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    ensure!(bed.condition("RestorePointsIntact").await?.0);
+    let maps: Api<ConfigMap> = Api::default_namespaced(bed.client.clone());
+    let name = format!("hibernator-restore-{PLAN}");
+    let mut lost = maps.get(&name).await?;
+    maps.delete(&name, &DeleteParams::default()).await?;
+    bed.scale("web", 7).await?;
+    bed.later(MINUTE * 3).await;
+    ensure!(bed.condition("RestorePointsIntact").await? == (false, "NoRestorePoint".to_owned()));
+    ensure!(!bed.condition("Healthy").await?.0);
+    ensure!(
+        bed.replicas(DEPLOYMENTS, "web").await? == 7,
+        "it is not stopped without a record"
+    );
+    ensure!(
+        maps.get_opt(&name).await?.is_none(),
+        "nothing looks like its point"
+    );
+    lost.metadata.resource_version = None;
+    lost.metadata.uid = None;
+    maps.create(&PostParams::default(), &lost).await?;
+    bed.at(4).await;
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
     operator.kill().await;
     bed.end().await;
     Ok(())

@@ -1,6 +1,6 @@
 //! A night on which nothing goes wrong.
 
-use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLANS, STATEFUL_SETS, target};
+use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLAN, PLANS, STATEFUL_SETS, nightly, target};
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -109,6 +109,58 @@ async fn s66_stages_go_down_in_order_and_come_up_in_the_reverse_order() -> Resul
     );
     operator.kill().await;
     bed.end().await;
+    Ok(())
+}
+
+/// `a` and `b` go down before `c`, which comes up before them.
+async fn three(strategy: &Value) -> Result<Bed> {
+    let bed = Bed::new().await?;
+    for name in ["a", "b", "c"] {
+        bed.workload(DEPLOYMENTS, name, 1).await?;
+    }
+    let one = |name: &str| target(name, json!({ "names": [name] }));
+    let targets = json!([one("a"), one("b"), one("c")]);
+    let spec = json!({ "schedule": nightly(), "execution": { "strategy": strategy }, "targets": targets });
+    bed.plan_with(PLAN, spec).await?;
+    Ok(bed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s63_s66_stages_and_dependencies_are_kept_down_and_up() -> Result<()> {
+    let staged = json!({ "type": "Staged", "stages": [
+        { "name": "front", "targets": ["a", "b"], "parallel": true },
+        { "name": "back", "targets": ["c"] },
+    ] });
+    let dag =
+        json!({ "type": "DAG", "dependencies": [{ "from": "a", "to": "c" }, { "from": "b", "to": "c" }] });
+    for strategy in [staged, dag] {
+        let bed = three(&strategy).await?;
+        let stuck = |yes: Value| json!({ "metadata": { "annotations": { "stuck": yes } } });
+        let shown = async || -> Result<(i64, i64, i64)> {
+            Ok((
+                bed.replicas(DEPLOYMENTS, "a").await?,
+                bed.replicas(DEPLOYMENTS, "b").await?,
+                bed.replicas(DEPLOYMENTS, "c").await?,
+            ))
+        };
+        bed.patch(DEPLOYMENTS, "a", stuck(json!("yes"))).await?;
+        let operator = bed.operator();
+        bed.at(2).await;
+        // `a` does not get down: that delays `c`, and not `b`.
+        ensure!(shown().await? == (0, 0, 1), "{strategy}: {:?}", shown().await?);
+        bed.patch(DEPLOYMENTS, "a", stuck(Value::Null)).await?;
+        bed.later(MINUTE).await;
+        ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
+        bed.patch(DEPLOYMENTS, "c", stuck(json!("yes"))).await?;
+        bed.at(4).await;
+        ensure!(shown().await? == (0, 0, 1), "{strategy}: {:?}", shown().await?);
+        bed.patch(DEPLOYMENTS, "c", stuck(Value::Null)).await?;
+        bed.later(MINUTE).await;
+        ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+        ensure!(shown().await? == (1, 1, 1));
+        operator.kill().await;
+        bed.end().await;
+    }
     Ok(())
 }
 

@@ -106,6 +106,75 @@ async fn s57_a_deleted_plan_wakes_first_or_says_that_it_does_not() -> Result<()>
 }
 
 #[tokio::test(start_paused = true)]
+async fn s57_a_deletion_that_cannot_wake_what_sleeps_waits_and_says_so() -> Result<()> {
+    let bed = Bed::new().await?;
+    let fails = json!({ "name": "x", "executor": "noop", "parameters": { "failureMode": "wakeup" } });
+    bed.plan_with(PLAN, json!({ "schedule": nightly(), "targets": [fails] }))
+        .await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    bed.api(PLANS).delete(PLAN, &DeleteParams::default()).await?;
+    bed.later(MINUTE * 30).await;
+    ensure!(!bed.condition("Healthy").await?.0);
+    let status = bed.hplan().await?.status.unwrap_or_default();
+    ensure!(status.message.contains("failureMode"), "{}", status.message);
+    let waits = |r: &String| r.contains("the plan is being deleted: what sleeps is woken first");
+    ensure!(status.reasons.iter().any(waits), "{:?}", status.reasons);
+    // Whoever does not want to wait says so.
+    bed.patch(PLANS, PLAN, json!({ "spec": { "deletionPolicy": "Abandon" } }))
+        .await?;
+    bed.later(MINUTE).await;
+    ensure!(bed.api(PLANS).get_opt(PLAN).await?.is_none(), "it stays");
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+/// A target is removed that an old exception still names.
+#[tokio::test(start_paused = true)]
+async fn an_exception_that_names_a_removed_target_is_reported_and_what_sleeps_wakes() -> Result<()> {
+    let bed = one_deployment().await?;
+    let exception = json!({
+        "planRef": { "name": PLAN }, "type": "extend",
+        "validFrom": rfc3339(NOON), "validUntil": rfc3339(NOON + MINUTE),
+        "targets": [{ "name": "gone", "disabled": true }],
+    });
+    bed.create(EXCEPTIONS, "over", exception.clone()).await?;
+    let mut later = exception;
+    later["validUntil"] = json!(rfc3339(NOON + HOUR * 10));
+    later["validFrom"] = json!(rfc3339(NOON + HOUR * 9));
+    bed.create(EXCEPTIONS, "later", later).await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
+    ensure!(bed.condition("Followed").await?.0);
+    ensure!(bed.condition("Understood").await? == (false, "ExceptionInvalid".to_owned()));
+    let told = async |name: &str| -> Result<String> {
+        let object = bed.get(EXCEPTIONS, name).await?;
+        Ok(object
+            .data
+            .pointer("/status/message")
+            .map(Value::to_string)
+            .unwrap_or_default())
+    };
+    ensure!(
+        told("later").await?.contains("`gone`"),
+        "{}",
+        told("later").await?
+    );
+    ensure!(!told("over").await?.contains("`gone`"), "{}", told("over").await?);
+    bed.api(EXCEPTIONS)
+        .delete("later", &DeleteParams::default())
+        .await?;
+    bed.at(4).await;
+    ensure!(bed.condition("Understood").await?.0);
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn s59_s60_targets_that_are_edited_at_night_count_from_the_next_cycle() -> Result<()> {
     let bed = one_deployment().await?;
     bed.workload(DEPLOYMENTS, "late", 2).await?;

@@ -188,7 +188,10 @@ fn claim(world: &mut World, chance: &mut Chance) -> String {
     };
     thing.skip = skip;
     thing.version += 1;
-    let told = thing.skip.as_ref().map_or("free".to_owned(), ToString::to_string);
+    let told = thing
+        .skip
+        .as_ref()
+        .map_or_else(|| "free".to_owned(), ToString::to_string);
     format!("{id}: {told}")
 }
 

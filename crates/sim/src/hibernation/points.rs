@@ -106,36 +106,50 @@ fn edit(world: &mut World, chance: &mut Chance) -> String {
 
 fn lose_key(world: &mut World, chance: &mut Chance) -> String {
     match any_key(world, chance) {
-        Some((number, key, was)) => replace(world, number, key, was, None),
-        None => String::new(),
+        Some((number, key, was)) if would_be_missed(world, &key) => replace(world, number, key, was, None),
+        Some(_) | None => String::new(),
     }
+}
+
+/// Only what the plan remembers can be missed. A point that was just written, before the plan says so, is nothing yet:
+/// nothing of it was stopped. Whoever takes it away and puts it back much later brings an old night back.
+fn would_be_missed(world: &World, key: &str) -> bool {
+    let (Some((executor, target)), Some(store)) = (owner(key), world.store()) else {
+        return false;
+    };
+    let used = store
+        .load(&executor, &target)
+        .is_ok_and(|p| p.is_some_and(|p| !p.is_open()));
+    let state = world.object.as_ref().and_then(|o| o.state.as_ref());
+    let open = state.and_then(|s| s.open.as_ref());
+    let captured = open.is_some_and(|cycle| {
+        let meant = cycle
+            .intent
+            .target(&target)
+            .is_some_and(|t| t.executor == executor);
+        meant && cycle.targets.get(&target).is_some_and(|p| p.captured)
+    });
+    used || captured
 }
 
 fn replace(world: &mut World, number: u16, key: String, was: String, found: Option<String>) -> String {
     let Some(mut shard) = world.shards.get(&number).cloned() else {
         return String::new();
     };
-    let told = match &found {
-        Some(text) => {
-            shard.data.insert(key.clone(), text.clone());
-            format!("somebody spoils {key} in {number}")
-        }
-        None => {
-            shard.data.remove(&key);
-            format!("somebody deletes {key} in {number}")
-        }
+    let told = if let Some(text) = &found {
+        shard.data.insert(key.clone(), text.clone());
+        format!("somebody spoils {key} in {number}")
+    } else {
+        shard.data.remove(&key);
+        format!("somebody deletes {key} in {number}")
     };
     world.put_shard(shard);
     // Spoilt twice, it is the first text that is good.
-    if let Some(before) = world
-        .spoilt
-        .iter_mut()
-        .find(|s| s.shard == number && s.key == key)
-    {
-        if before.found.as_ref() == Some(&was) {
-            before.found = found;
-            return told;
-        }
+    let mut known = world.spoilt.iter_mut();
+    let before = known.find(|s| s.shard == number && s.key == key);
+    if let Some(before) = before.filter(|s| s.found.as_ref() == Some(&was)) {
+        before.found = found;
+        return told;
     }
     world.spoilt.retain(|s| s.shard != number || s.key != key);
     world.spoilt.push(Spoilt {
@@ -194,6 +208,8 @@ pub(super) fn give_up(world: &mut World, chance: &mut Chance) -> String {
 fn given_up(thing: &mut Thing, leg: LegId) {
     thing.truth.extend([0, thing.replicas]);
     thing.given_up = Some(leg);
+    // Nobody owes it a wake-up any more.
+    thing.slept = false;
 }
 
 impl World {

@@ -91,7 +91,7 @@ impl Thing {
             self.given_up = None;
             self.truth.remove(&0);
         }
-        self.slept = true;
+        self.slept = self.given_up.is_none();
         self.set(0, settles);
     }
 }

@@ -123,6 +123,12 @@ fn closed(asleep: &[SleptStatus], now: Time) -> Vec<SleptStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mainstay_core::hibernation::ids::{CycleId, ExecutorName, ResourceId};
+    use mainstay_core::hibernation::observed::Resource;
+    use mainstay_core::hibernation::plan::{
+        Behaviour, DEFAULT_GATE, Drift, Intent, PlanError, Strategy, Target,
+    };
+    use std::collections::BTreeMap;
 
     #[test]
     fn s87_what_ran_at_night_is_counted_by_resource_and_second() {
@@ -142,5 +148,65 @@ mod tests {
         let none = next(Some(&one), &name, 3, 0, at(40));
         assert_eq!((none.leaked_seconds, none.running), (2 * 20 * 60 + 10 * 60, None));
         assert_eq!(closed(&[one], at(40)), [none]);
+    }
+
+    #[test]
+    fn s87_a_night_in_which_nothing_could_be_stopped_saves_nothing() {
+        let name = TargetName::parse("web").unwrap();
+        let id = |text: &str| ResourceId::parse(text).unwrap();
+        let up = |power| Resource {
+            power,
+            settled: true,
+            state: serde_json::Value::Null,
+            version: None,
+            selected: true,
+            skip: None,
+        };
+        let target = Target {
+            name: name.clone(),
+            executor: ExecutorName::parse("noop").unwrap(),
+            parameters: serde_json::Value::Null,
+            ready_within: DEFAULT_GATE,
+            drift: Drift::Ignore,
+        };
+        let intent = Intent::new(vec![target], Strategy::Sequential, Behaviour::default()).unwrap();
+        let cycle = Cycle::begin(CycleId(1), intent, Time(0));
+        let bad = api::hibernation::BadPlan::Plan(PlanError::NoTargets);
+        let at = |minutes: u64| Time(1_794_830_400_000 + minutes * 60_000);
+        let told = |before: &HibernatePlanStatus, recorded: &[&str], power, now| {
+            let recorded = BTreeMap::from([(name.clone(), recorded.iter().map(|r| id(r)).collect())]);
+            // `stranger` runs, and was never recorded.
+            let look: Look = [("a", up(power)), ("b", up(power)), ("stranger", up(Power::Up))]
+                .map(|(text, seen)| (id(text), seen))
+                .into();
+            let report = Report {
+                followed: Err(&bad),
+                outlook: None,
+                reasons: &[],
+                recorded: &recorded,
+                looks: &BTreeMap::from([(name.clone(), Ok(look))]),
+                error: None,
+                notes: &[],
+                now,
+            };
+            HibernatePlanStatus {
+                asleep: asleep(before, &cycle, &report),
+                ..HibernatePlanStatus::default()
+            }
+        };
+        let begun = told(&HibernatePlanStatus::default(), &["a", "b"], Power::Up, at(0));
+        assert_eq!((begun.asleep[0].resources, begun.asleep[0].running), (2, Some(2)));
+        // The stop is refused all night: ten hours of two, and nothing was saved.
+        let night = closed(&begun.asleep, at(600)).remove(0);
+        assert_eq!(night.leaked_seconds, 2 * 600 * 60);
+        // Stopped after a minute, only that minute leaked.
+        let slept = told(&begun, &["a", "b"], Power::Down, at(1));
+        assert_eq!(
+            (slept.asleep[0].running, slept.asleep[0].leaked_seconds),
+            (None, 120)
+        );
+        // Nothing was recorded in this cycle: nothing slept.
+        let none = told(&HibernatePlanStatus::default(), &[], Power::Up, at(0));
+        assert_eq!((none.asleep[0].resources, none.asleep[0].running), (0, None));
     }
 }

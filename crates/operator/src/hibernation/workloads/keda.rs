@@ -102,7 +102,7 @@ fn with(mut marks: Value, held: Value) -> Value {
 mod tests {
     use super::*;
 
-    fn scaler(target: Value, labels: Value) -> DynamicObject {
+    fn scaler(target: &Value, labels: &Value) -> DynamicObject {
         serde_json::from_value(json!({
             "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
             "metadata": { "name": "scaler", "labels": labels },
@@ -144,7 +144,7 @@ mod tests {
             ),
             (json!({"name": "web", "kind": "Rollout"}), &rollouts, false),
         ] {
-            let object = scaler(target.clone(), json!({}));
+            let object = scaler(&target, &json!({}));
             assert_eq!(
                 scales(&object, workload, "web"),
                 expected,
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn a_protected_scaler_is_left_alone() {
-        let free = scaler(json!({"name": "web"}), json!({}));
+        let free = scaler(&json!({"name": "web"}), &json!({}));
         assert_eq!(seen(&free).skip, None);
         let label = objects::PROTECTED;
-        let held = scaler(json!({"name": "web"}), json!({ label: "true" }));
+        let held = scaler(&json!({"name": "web"}), &json!({ label: "true" }));
         assert!(seen(&held).skip.is_some());
     }
 }
