@@ -270,11 +270,7 @@ fn config(arguments: Arguments) -> Config {
         reads: reads.config(),
         admin,
         advertise: advertise.or(reached),
-        token: match (push_token_file, push_token) {
-            (Some(path), _) => PushToken::File(path),
-            (None, Some(token)) => PushToken::Fixed(token),
-            (None, None) => PushToken::None,
-        },
+        token: token(push_token_file, push_token),
         backend_port,
         routing: Routing {
             writer: route_writer,
@@ -318,6 +314,15 @@ fn config(arguments: Arguments) -> Config {
             drain,
             ..Timeouts::default()
         },
+    }
+}
+
+/// What a push must carry: a file is read with each one.
+fn token(file: Option<PathBuf>, fixed: Option<String>) -> PushToken {
+    match (file, fixed) {
+        (Some(path), _) => PushToken::File(path),
+        (None, Some(token)) => PushToken::Fixed(token),
+        (None, None) => PushToken::None,
     }
 }
 

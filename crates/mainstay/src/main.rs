@@ -185,10 +185,11 @@ mod tests {
     fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let page = path.extension().is_some_and(|extension| extension == "md");
+            let sentences = path.ends_with("reason.rs") || path.ends_with("document.rs");
             if path.is_dir() {
                 texts(&path, found);
-            } else if name.ends_with(".md") || name == "reason.rs" || name == "document.rs" {
+            } else if page || sentences {
                 found.push(path);
             }
         }

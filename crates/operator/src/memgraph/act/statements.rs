@@ -37,18 +37,14 @@ impl Actor<'_> {
             };
             let Err(error) = answered else { continue };
             tracing::warn!(cluster = %self.cluster.name, pod = %on.pod, %error, "{shown} failed");
-            return match verdict(Command::Other, &error) {
-                Verdict::Is(Outcome::Unknown) => {
-                    *ended = Some(format!(
-                        "{shown} was not answered: {error}; all statements together have {patience:?}, and nobody serves before they ran"
-                    ));
-                    Outcome::Unknown
-                }
-                _ => {
-                    *ended = Some(format!("{shown} failed: {error}; nobody serves before it runs"));
-                    Outcome::Refused
-                }
-            };
+            if matches!(verdict(Command::Other, &error), Verdict::Is(Outcome::Unknown)) {
+                *ended = Some(format!(
+                    "{shown} was not answered: {error}; all statements together have {patience:?}, and nobody serves before they ran"
+                ));
+                return Outcome::Unknown;
+            }
+            *ended = Some(format!("{shown} failed: {error}; nobody serves before it runs"));
+            return Outcome::Refused;
         }
         Outcome::Done
     }
