@@ -57,13 +57,11 @@ async fn an_operator_that_is_told_to_stop_ends_well_and_frees_its_lease() -> Res
         .kill_on_drop(true)
         .spawn()?;
     let leases: Api<Lease> = Api::namespaced(whole.client.clone(), "default");
+    // Whoever creates a lease does not lead yet, and frees nothing: it waits as for a stranger's.
     let holder = || async {
-        let lease = leases.get_opt("another").await?;
-        anyhow::Ok(
-            lease
-                .and_then(|lease| lease.spec?.holder_identity)
-                .filter(|holder| !holder.is_empty()),
-        )
+        let lease = leases.get_opt("another").await?.and_then(|lease| lease.spec);
+        let led = lease.filter(|lease| lease.lease_transitions > Some(0));
+        anyhow::Ok(led.and_then(|lease| lease.holder_identity.filter(|holder| !holder.is_empty())))
     };
     let deadline = Instant::now() + PATIENCE;
     while holder().await?.is_none() {
