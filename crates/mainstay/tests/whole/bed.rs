@@ -202,13 +202,18 @@ impl Whole {
         Self::read_at(self.reads).await
     }
 
+    /// As an application does: what is told to try again, tries again, a few times.
     async fn read_at(address: SocketAddr) -> Result<()> {
-        let auth = bolt::message::Auth::None;
-        let mut client = Bolt::connect_within(address, auth, Duration::from_secs(5)).await?;
-        match client.query("MATCH (n:Numbered) RETURN count(n)").await? {
-            Outcome::Done(_) => Ok(()),
-            Outcome::Refused { failure, .. } => bail!("a read was refused: {failure}"),
+        for tries in 0.. {
+            let auth = bolt::message::Auth::None;
+            let mut client = Bolt::connect_within(address, auth, Duration::from_secs(20)).await?;
+            match client.query("MATCH (n:Numbered) RETURN count(n)").await? {
+                Outcome::Done(_) => break,
+                Outcome::Refused { failure, .. } if failure.code.contains("TransientError") && tries < 5 => {}
+                Outcome::Refused { failure, .. } => bail!("a read was refused: {failure}"),
+            }
         }
+        Ok(())
     }
 
     /// What the database of a pod calls itself.
