@@ -258,9 +258,7 @@ fn s79_a_stop_that_is_refused_is_not_somebody_who_starts_it() {
 
 #[test]
 fn s48_what_an_interrupted_write_never_wrote_is_not_missed_after_something_was_stopped_again() {
-    let mut web = target("web");
-    web.drift = Drift::Enforce;
-    let mut only = intent(vec![web], Strategy::Sequential);
+    let mut only = intent(vec![target("web")], Strategy::Sequential);
     only.behaviour.mode = Mode::BestEffort;
     let mut bed = Bed::new(plan(only), &[("web", "a", 3)]);
     bed.settle();
@@ -273,8 +271,9 @@ fn s48_what_an_interrupted_write_never_wrote_is_not_missed_after_something_was_s
     bed.shards.clear();
     let half = bed.store().put(point).unwrap();
     bed.shards = half.shards().map(|s| (s.number, s.clone())).collect();
-    let progress = bed.state.as_mut().unwrap().open.as_mut().unwrap();
-    progress.targets.get_mut(&name("web")).unwrap().captured = false;
+    let cycle = bed.state.as_mut().unwrap().open.as_mut().unwrap();
+    cycle.targets.get_mut(&name("web")).unwrap().captured = false;
+    cycle.intent.targets[0].drift = Drift::Enforce;
     bed.broken.clear();
     for shard in bed.shards.values_mut() {
         shard.version = Some(mainstay_core::hibernation::ids::Version("half".to_owned()));
