@@ -9,6 +9,9 @@
     reason = "a test that meets a surprise should stop"
 )]
 
+#[path = "shared/named.rs"]
+mod named;
+
 mod hibernation {
     mod bed;
     mod capture;

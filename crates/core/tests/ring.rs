@@ -8,6 +8,9 @@
     reason = "a test that meets a surprise should stop"
 )]
 
+#[path = "shared/named.rs"]
+mod named;
+
 mod ring {
     mod attended;
     mod ends;

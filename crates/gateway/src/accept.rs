@@ -38,6 +38,13 @@ impl Place {
             source,
         })
     }
+
+    /// The same; whoever gets none is counted.
+    fn counted(shared: &Shared, doors: &Arc<Mutex<Doors>>, source: IpAddr, began: Instant) -> Option<Self> {
+        Self::take(doors, source, began.elapsed())
+            .map_err(|refused| shared.metrics.refused(refused.kind()))
+            .ok()
+    }
 }
 
 impl Drop for Place {
@@ -117,10 +124,7 @@ fn here(
     from: SocketAddr,
     began: Instant,
 ) -> Option<(Ends, Place)> {
-    let place = Place::take(doors, from.ip(), began.elapsed());
-    let place = place
-        .map_err(|refused| shared.metrics.refused(refused.kind()))
-        .ok()?;
+    let place = Place::counted(shared, doors, from.ip(), began)?;
     // Only somebody behind us asks for it.
     let asked = shared.config.back.proxy_protocol;
     let destination = asked.then(|| stream.local_addr().ok()).flatten();
@@ -142,10 +146,7 @@ async fn introduced(
 ) -> Option<(Ends, Place)> {
     let ends = arrive::ends(shared, stream, from).await;
     let ends = ends.map_err(|error| shared.metrics.refused(error.kind())).ok()?;
-    let place = Place::take(doors, ends.source.ip(), began.elapsed());
-    let place = place
-        .map_err(|refused| shared.metrics.refused(refused.kind()))
-        .ok()?;
+    let place = Place::counted(shared, doors, ends.source.ip(), began)?;
     Some((ends, place))
 }
 

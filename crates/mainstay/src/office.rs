@@ -12,8 +12,7 @@ use api::memgraph::MemgraphClusterStatus;
 use api::memgraph::wishes::{OVERRIDE, SWITCHOVER};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -87,32 +86,15 @@ async fn wish(pod: String, annotation: &'static str, timeout: u32, way: Way) -> 
         way.say(&told(&found, annotation, &value, None))?;
         return Ok(());
     }
-    let api = clusters(&client, &found);
-    let name = found.cluster.name_any();
-    annotate(&api, &name, annotation, Some(&value)).await?;
+    found.annotate(&client, annotation, Some(&value)).await?;
+    let (api, name) = (found.api(&client), found.cluster.name_any());
     let came = follow(&api, &name, &pod, Duration::from_secs(u64::from(timeout))).await;
-    annotate(&api, &name, annotation, None)
+    found
+        .annotate(&client, annotation, None)
         .await
         .context("the wish could not be taken back: remove the annotation by hand")?;
     let status = came?;
     way.say(&told(&found, annotation, &value, Some(&status)))
-}
-
-fn clusters(client: &Client, found: &Found) -> Api<MemgraphCluster> {
-    Api::namespaced(client.clone(), &found.cluster.namespace().unwrap_or_default())
-}
-
-async fn annotate(
-    api: &Api<MemgraphCluster>,
-    name: &str,
-    annotation: &str,
-    value: Option<&str>,
-) -> Result<()> {
-    let patch = Patch::Merge(json!({ "metadata": { "annotations": { annotation: value } } }));
-    api.patch(name, &PatchParams::default(), &patch)
-        .await
-        .with_context(|| format!("the MemgraphCluster `{name}` cannot be annotated"))?;
-    Ok(())
 }
 
 /// Says why it is not there yet, until it is, or until it takes too long.

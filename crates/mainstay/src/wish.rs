@@ -155,6 +155,27 @@ impl Found {
         self.pod.name_any()
     }
 
+    /// The clusters of its namespace.
+    pub(crate) fn api(&self, client: &Client) -> Api<MemgraphCluster> {
+        Api::namespaced(client.clone(), &self.cluster.namespace().unwrap_or_default())
+    }
+
+    /// Writes a wish, or takes it back.
+    pub(crate) async fn annotate(
+        &self,
+        client: &Client,
+        annotation: &str,
+        value: Option<&str>,
+    ) -> Result<()> {
+        let cluster = self.cluster.name_any();
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { annotation: value } } }));
+        self.api(client)
+            .patch(&cluster, &PatchParams::default(), &patch)
+            .await
+            .with_context(|| format!("the MemgraphCluster `{cluster}` cannot be annotated"))?;
+        Ok(())
+    }
+
     /// The container that runs now: a wish about it ends with it, and never hits the next one.
     fn process(&self) -> Result<ProcessId> {
         let statuses = self
@@ -279,11 +300,7 @@ async fn ask(client: &Client, way: &Way, found: &Found, what: &str, wish: (&str,
         found.cluster.namespace().unwrap_or_default(),
     );
     if !way.dry_run {
-        let api: Api<MemgraphCluster> = Api::namespaced(client.clone(), &namespace);
-        let patch = Patch::Merge(json!({ "metadata": { "annotations": { annotation: value } } }));
-        api.patch(&cluster, &PatchParams::default(), &patch)
-            .await
-            .with_context(|| format!("the MemgraphCluster `{cluster}` cannot be annotated"))?;
+        found.annotate(client, annotation, Some(&value)).await?;
     }
     let told = json!({
         "asked": what, "pod": found.pod.name_any(), "cluster": cluster, "namespace": namespace,

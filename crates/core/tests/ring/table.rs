@@ -1,34 +1,15 @@
 //! The table of scenarios names tests that exist.
 
+use crate::named;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-
-fn functions(folder: &Path, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            functions(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let names = text
-                .split("fn ")
-                .skip(1)
-                .filter_map(|rest| rest.split('(').next());
-            found.extend(names.map(str::to_owned));
-            // The scenarios on real nodes have names of their own.
-            let scenarios = text.split("name: \"").skip(1);
-            found.extend(scenarios.filter_map(|rest| Some(rest.split('"').next()?.to_owned())));
-        }
-    }
-}
 
 #[test]
 fn every_test_in_the_table_exists_and_every_scenario_has_one() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let table = fs::read_to_string(root.join("docs/ring-scenarios.md")).unwrap();
-    let mut known = BTreeSet::new();
-    functions(&root.join("crates"), &mut known);
+    let table = fs::read_to_string(named::root().join("docs/ring-scenarios.md")).unwrap();
+    let mut known = named::between("fn ", '(');
+    // The scenarios on real nodes have names of their own.
+    known.extend(named::between("name: \"", '"'));
     let mut numbers = BTreeSet::new();
     for row in table
         .lines()
