@@ -19,6 +19,7 @@ mod said;
 mod stages;
 mod summary;
 mod tools;
+mod watch;
 mod workspace;
 
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the stages, cheap ones first.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -14,6 +14,7 @@ use crate::lanes;
 use crate::said::Said;
 use crate::summary::{Outcome, Summary, seconds};
 use crate::tools;
+use crate::watch::Watch;
 use crate::workspace::{Workspace, display, stream};
 
 /// What of it to run.
@@ -35,6 +36,8 @@ pub(crate) struct TestArgs {
 struct Stage {
     name: &'static str,
     about: &'static str,
+    /// Several times what it takes on two cores when everything has to be built; one that takes longer hangs.
+    minutes: u64,
     run: Run,
 }
 
@@ -54,21 +57,25 @@ const STAGES: &[Stage] = &[
     Stage {
         name: "fmt",
         about: "the code is formatted",
+        minutes: 5,
         run: Run::Cargo(&["fmt", "--all", "--check"]),
     },
     Stage {
         name: "hygiene",
         about: "file length, unfinished code, machine paths, README and CI agree",
+        minutes: 5,
         run: Run::Check(checks::repository),
     },
     Stage {
         name: "dependencies",
         about: "who may depend on whom; the pure crates stay pure",
+        minutes: 5,
         run: Run::Check(checks::dependencies),
     },
     Stage {
         name: "clippy",
         about: "no warning, in any target, with every feature",
+        minutes: 30,
         run: Run::Cargo(&[
             "clippy",
             "--locked",
@@ -83,6 +90,7 @@ const STAGES: &[Stage] = &[
     Stage {
         name: "clippy-product",
         about: "no warning in the core as the product builds it, without test-only features",
+        minutes: 15,
         run: Run::Cargo(&[
             "clippy",
             "--locked",
@@ -97,26 +105,31 @@ const STAGES: &[Stage] = &[
     Stage {
         name: "deny",
         about: "licences, banned crates and sources of all dependencies",
+        minutes: 30,
         run: Run::Check(deny),
     },
     Stage {
         name: "charts",
         about: "the charts are linted, render what is committed, and refuse bad values; needs go once",
+        minutes: 20,
         run: Run::Check(charts::stage),
     },
     Stage {
         name: "test",
         about: "unit, integration and documentation tests, with every feature, several programs at once",
+        minutes: 50,
         run: Run::Check(lanes::stage),
     },
     Stage {
         name: "conformance",
         about: "the Memgraph stand-in does what the operator relies on, as every release it imitates",
+        minutes: 30,
         run: Run::Check(conformance::stand_in),
     },
     Stage {
         name: "drivers",
         about: "the drivers of applications work with the stand-in; needs python3, node, npm and go",
+        minutes: 30,
         run: Run::Cargo(&[
             "test",
             "--locked",
@@ -131,6 +144,7 @@ const STAGES: &[Stage] = &[
     Stage {
         name: "drills",
         about: "40 rounds of every drill with the drivers of applications: nothing acknowledged is lost; needs python3",
+        minutes: 30,
         run: Run::Check(drills::stage),
     },
 ];
@@ -205,6 +219,7 @@ fn all() -> Vec<Stage> {
     let sim = SIM_STAGES.iter().map(|(name, args)| Stage {
         name,
         about: "a run of the explorer or the simulation",
+        minutes: 25,
         run: Run::Sim(args),
     });
     STAGES.iter().copied().chain(sim).collect()
@@ -280,7 +295,9 @@ fn side_by_side<'a>(
 
 fn timed(stage: &Stage, mut perform: impl FnMut(&Stage) -> Result<()>) -> Outcome {
     let started = Instant::now();
+    let watch = Watch::over(stage.name, Duration::from_secs(60 * stage.minutes));
     let result = perform(stage);
+    drop(watch);
     let took = started.elapsed();
     match result {
         Ok(()) => {
