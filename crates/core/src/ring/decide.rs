@@ -68,7 +68,7 @@ pub fn asks(ledger: Option<&Ledger>, seen: &Observed) -> bool {
         let known = ledger.known.get(&m.member);
         let declared = seen.spec.declared(&m.member).is_some();
         let report = m.pod.as_ref().and_then(|p| p.report);
-        let running = report.is_none_or(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)));
+        let running = report.is_none_or(|r| r.found.runs());
         let node_gone = m.claim.is_some_and(|c| c.node_gone_since.is_some());
         let stopped = m.pod.as_ref().is_some_and(|p| !p.runs);
         let waits = stopped || m.waits_unbootstrapped_since.is_some();
@@ -127,10 +127,15 @@ fn begin(view: &View<'_>) -> Plan {
         held.findings.extend(plan.findings);
         held.wake = [held.wake, plan.wake].into_iter().flatten().min();
     }
-    if held.reasons.is_empty() {
+    if !held.reasons.is_empty() {
+        return held;
+    }
+    let away = view.ledger.known.keys().filter(|m| !view.runs(m)).cloned();
+    let away = away.fold(held, |plan, member| plan.also(Why::Away { member }));
+    if away.reasons.is_empty() {
         return Plan::because(Why::Whole);
     }
-    held
+    away
 }
 
 /// Disks that a gate refuses for good: only a human can put that right.

@@ -58,6 +58,7 @@ macro_rules! whys {
 whys! {
     // Nothing to do, or not now
     Whole => "every member is known and nothing is missing";
+    Away { member: Member } => "{member} does not run at the moment: its pod is not there, is ending, or is not ready yet";
     Asleep => "asleep: nothing is replaced";
     FallAsleep for Progressing => "falling asleep: every member is drained, then all pods go; nothing is replaced meanwhile";
     SleepLater { member: Member } for Progressing => "to fall asleep, {member} has to be done first: a start or a leaving is not cut off";
@@ -94,6 +95,7 @@ whys! {
     TooMany { member: Member, host: HostId }, human => "{member} cannot join: the ring has as many nodes as members are declared, and {host} belongs to none of them; remove it (`nodetool removenode`) or declare more members";
     Started { member: Member, grant: GrantNumber } for Progressing => "{member} starts with {grant}: waiting for the others to see it Normal";
     Joined { member: Member, host: HostId } => "{member} has joined as {host}";
+    JoinedUnseen { member: Member, host: HostId } => "{member} has started as {host} and nobody is left who could have seen it join: its place is free for the others, and it is put on record when one of them sees it";
     RingFounded { member: Member } => "{member} has founded the ring";
     // Loss and replacement
     StorageLost { member: Member, host: HostId } for StorageLost => "{member} came back empty: the storage of {host} is lost";

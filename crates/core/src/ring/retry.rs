@@ -308,7 +308,8 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
 }
 
 /// Its disk says that it has joined, and all who could have seen it are lost: they wait for this place, so it is free. It
-/// is put on record when one of them is back and sees it.
+/// is put on record when one of them is back and sees it; until then whoever it replaced is not on record either, because
+/// that one's disk is not the member's any more.
 fn joined_unseen(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
     let (_, _, report) = present(view, work)?;
     let Found::Started(host) = report.found else {
@@ -316,9 +317,16 @@ fn joined_unseen(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
     };
     let mut others = view.ledger.known.keys().filter(|m| **m != work.member);
     let unseen = view.witnesses(&work.member).is_empty() && others.all(|m| view.is_lost(m));
-    let joined = work.task == Task::Join && report.disk == grant.disk;
+    let joins = matches!(work.task, Task::Join | Task::Replace { .. });
+    if !joins || !unseen || report.disk != grant.disk {
+        return None;
+    }
     let member = work.member.clone();
-    (joined && unseen).then(|| Plan::because(Why::Joined { member, host }).write(view.ledger.idle()))
+    let next = view.ledger.with(|next| {
+        next.known.remove(&member);
+        next.work = None;
+    });
+    Some(Plan::because(Why::JoinedUnseen { member, host }).write(next))
 }
 
 /// Have enough others answered to believe that a replacement has ended? As many as it took to begin it; or, if others

@@ -91,6 +91,16 @@ pub enum Found {
     Damaged,
 }
 
+impl Found {
+    /// Was the database let start?
+    pub fn runs(self) -> bool {
+        match self {
+            Self::Started(_) | Self::StartedWith(_) => true,
+            Self::Empty | Self::Unfinished(_) | Self::Retired(_) | Self::Foreign(_) | Self::Damaged => false,
+        }
+    }
+}
+
 impl Report {
     /// Does the gate hold a disk that is not bootstrapped?
     pub fn waits_empty(&self) -> bool {

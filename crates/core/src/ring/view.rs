@@ -4,7 +4,6 @@ use super::ids::{Address, HostId, Location, Member};
 use super::ledger::{Known, Ledger};
 use super::observed::{Answer, Liveness, MemberView, Observed};
 use super::spec::Spec;
-use super::stamp::Found;
 use crate::time::Time;
 use std::collections::BTreeSet;
 
@@ -58,13 +57,14 @@ impl<'a> View<'a> {
 
     /// Has this member lost what was on its disk? Its gate holds an empty one, or the Node of its volume is gone.
     pub fn is_lost(&self, member: &Member) -> bool {
-        let empty = self.seen.report(member).is_some_and(|r| {
-            matches!(
-                r.found,
-                Found::Empty | Found::Unfinished(_) | Found::Damaged | Found::Retired(_) | Found::Foreign(_)
-            )
-        });
-        empty || self.node_is_gone(member)
+        let report = self.seen.report(member);
+        report.is_some_and(|r| !r.found.runs()) || self.node_is_gone(member)
+    }
+
+    /// Does its pod run, and stay?
+    pub fn runs(&self, member: &Member) -> bool {
+        let pod = self.seen.member(member).and_then(|m| m.pod.as_ref());
+        pod.is_some_and(|pod| pod.runs && !pod.terminating)
     }
 
     /// The Node that holds this member's volume has been gone for long enough.

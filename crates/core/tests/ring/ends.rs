@@ -88,6 +88,65 @@ fn the_end_of_one_does_not_permit_the_next() {
     );
 }
 
+/// Both others lost their disks before they could say that member 1 is back; its own disk says so.
+fn nobody_left(found: Found) -> Situation {
+    let mut alone = other_lost(done());
+    alone.report(0, Found::Empty);
+    let pod = alone.seen.members[0].pod.as_mut().unwrap();
+    pod.uid = PodUid(0x20);
+    let report = pod.report.as_mut().unwrap();
+    (report.disk, report.ran) = (DiskId(0xe0), false);
+    alone.seen.answers.clear();
+    alone.report(1, found);
+    alone
+}
+
+#[test]
+fn a_disk_that_is_complete_frees_its_place_when_nobody_is_left_to_see_it() {
+    let alone = nobody_left(Found::Started(NEW));
+    let next = written(&alone).expect("each would wait for the other");
+    assert!(next.work.is_none(), "{}", alone.text());
+    assert!(
+        !next.known.contains_key(&member(1)),
+        "nothing is put on record from what it says of itself"
+    );
+    assert!(next.retired.contains(&DiskId(0xd1)), "the old disk stays fenced");
+    assert!(
+        alone.text().contains("when one of them sees it"),
+        "{}",
+        alone.text()
+    );
+}
+
+#[test]
+fn a_start_that_is_not_complete_keeps_its_place_whoever_is_lost() {
+    let grant = nobody_left(Found::Empty).ledger.grants;
+    let early = nobody_left(Found::StartedWith(grant));
+    assert!(written(&early).is_none(), "{}", early.text());
+    // Nor does another disk than the one that was permitted.
+    let mut other = nobody_left(Found::Started(NEW));
+    let pod = other.seen.members[1].pod.as_mut().unwrap();
+    pod.report.as_mut().unwrap().disk = DiskId(0xee);
+    assert!(written(&other).is_none(), "{}", other.text());
+}
+
+#[test]
+fn one_that_is_only_away_may_still_see_it() {
+    let mut away = nobody_left(Found::Started(NEW));
+    away.report(0, Found::Started(host(0)));
+    assert!(written(&away).is_none(), "{}", away.text());
+    // A plan that frees the place all the same is refused.
+    let freed = away.ledger.with(|l| {
+        l.known.remove(&member(1));
+        l.work = None;
+    });
+    let found = check(Some(&away.ledger), &away.seen, &Plan::default().write(freed), NOW);
+    assert!(
+        found.iter().any(|v| v.invariant == Invariant::KnownByOthers),
+        "{found:?}"
+    );
+}
+
 /// The same, where the one that takes the place keeps the host id; the old disk is mounted again.
 fn old_disk_back(generation: u64) -> Situation {
     let mut back = ready();

@@ -9,6 +9,25 @@ use mainstay_core::ring::{Step, asks, decide};
 use std::time::Duration;
 
 #[test]
+fn a_member_that_is_only_away_is_named_and_nothing_is_done() {
+    let mut ending = whole();
+    ending.seen.members[1].pod.as_mut().unwrap().terminating = true;
+    let mut starting = whole();
+    starting.seen.members[1].pod.as_mut().unwrap().runs = false;
+    let mut gone = whole();
+    gone.seen.members[1].pod = None;
+    for away in [ending, starting, gone] {
+        assert!(away.plan().steps.is_empty(), "{}", away.text());
+        assert!(
+            away.text().starts_with("ring-r1-0 does not run"),
+            "{}",
+            away.text()
+        );
+    }
+    assert_eq!(whole().text(), "every member is known and nothing is missing");
+}
+
+#[test]
 fn a_whole_ring_is_left_alone_and_not_even_asked() {
     let whole = whole();
     assert!(whole.plan().steps.is_empty());

@@ -17,7 +17,7 @@ use mainstay_core::ring::ledger::{self, Ledger, Stage};
 use mainstay_core::ring::observed::{self, Answer, MemberView, Observed, StoredRecord, Wishes};
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::spec::Spec;
-use mainstay_core::ring::stamp::{Found, REPORT_ANNOTATION, Report};
+use mainstay_core::ring::stamp::{REPORT_ANNOTATION, Report};
 use mainstay_core::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -294,7 +294,7 @@ fn started(
             return m.pod.as_ref().is_some_and(|p| p.runs);
         }
         let report = m.pod.as_ref().and_then(|p| p.report);
-        report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
+        report.is_some_and(|r| r.found.runs())
     };
     let (patience, engine) = (cluster.settings.probe, seen.spec.engine);
     let asked = seen.members.iter().filter(|m| started(m)).filter_map(|m| {

@@ -233,7 +233,8 @@ fn ready(told: &Told) -> bool {
     let runs = seen.spec.members.iter().all(|d| {
         let pod = seen.member(&d.member).and_then(|m| m.pod.as_ref());
         let known = alone || ledger.known.contains_key(&d.member);
-        known && pod.is_some_and(|pod| pod.runs)
+        // One that is on its way out still runs, and what its gate said counts no more.
+        known && pod.is_some_and(|pod| pod.runs && !pod.terminating)
     });
     runs && !told.plan.reasons.iter().any(Why::needs_human)
 }

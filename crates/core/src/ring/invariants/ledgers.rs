@@ -4,7 +4,7 @@ use super::{Invariant, Judge};
 use crate::ring::ids::Member;
 use crate::ring::ledger::{Grant, Known, Ledger, Phase, Task, Work};
 use crate::ring::observed::{Liveness, NodeState};
-use crate::ring::stamp::Found;
+use crate::ring::stamp::{Found, Report};
 use std::collections::BTreeSet;
 
 /// The ledger is replaced by another one.
@@ -96,10 +96,27 @@ fn known(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
                 .any(|n| n.host == old.host && n.state != NodeState::Left)
         });
         let asked = judge.facts.others(member).next().is_some();
-        if gone && (listed || !asked) {
+        let unseen = next.work.is_none() && joined_unseen(judge, before, member);
+        if gone && (listed || !asked) && !unseen {
             judge.broken(at, Invariant::KnownByOthers, Some(member));
         }
     }
+}
+
+/// This member took its place back on the disk that it was permitted to, and everybody who could say so is lost.
+fn joined_unseen(judge: &Judge<'_>, before: &Ledger, member: &Member) -> bool {
+    let facts = judge.facts;
+    let work = before.work.as_ref().filter(|w| w.member == *member);
+    let Some(grant) = work.and_then(Work::grant) else {
+        return false;
+    };
+    let complete = |r: &Report| r.disk == grant.disk && matches!(r.found, Found::Started(_));
+    let lost = |m: &Member| facts.node_gone(m) || facts.report(m).is_some_and(|r| !r.found.runs());
+    let others = || before.known.keys().filter(|m| *m != member);
+    facts.report(member).is_some_and(complete)
+        && facts.others(member).next().is_none()
+        && others().next().is_some()
+        && others().all(lost)
 }
 
 fn retired(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {

@@ -3,7 +3,6 @@
 use super::{Invariant, Judge};
 use crate::ring::ledger::{Ledger, Phase, Sleep, Stage};
 use crate::ring::observed::MemberView;
-use crate::ring::stamp::Found;
 use crate::ring::step::Step;
 
 fn under_way(ledger: &Ledger) -> bool {
@@ -76,7 +75,7 @@ pub(super) fn write(judge: &mut Judge<'_>, at: usize, next: &Ledger) {
     let runs = |m: &MemberView| {
         let pod = m.pod.as_ref().filter(|p| !p.terminating);
         let report = pod.and_then(|p| p.report);
-        report.is_some_and(|r| matches!(r.found, Found::Started(_) | Found::StartedWith(_)))
+        report.is_some_and(|r| r.found.runs())
     };
     let drained = facts
         .seen
