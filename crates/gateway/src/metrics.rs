@@ -1,5 +1,8 @@
 //! What a gateway counts.
 
+mod former;
+
+use former::Former;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -55,6 +58,8 @@ struct All {
     tls_reloads: Counter,
     tls_reload_errors: Counter,
     refused: Family<Label, Counter>,
+    /// All that were refused or lost, whatever the reason.
+    errors: Counter,
     bytes: Family<Label, Counter>,
     checks: Family<Label, Counter>,
     pushes: Family<Kind, Counter>,
@@ -62,8 +67,10 @@ struct All {
 
 impl All {
     fn registry(&self) -> Registry {
-        let mut registry = Registry::with_prefix("mainstay_gateway");
-        let r = &mut registry;
+        let mut registry = Registry::default();
+        let former = registry.sub_registry_with_prefix("memgraph_gateway");
+        former.register_collector(Box::new(Former::of(self)));
+        let r = registry.sub_registry_with_prefix("mainstay_gateway");
         r.register("sessions", "Sessions that are forwarded", self.sessions.clone());
         r.register("waiting", "Connections that are held", self.waiting.clone());
         r.register("accepted", "Connections accepted", self.accepted.clone());
@@ -189,6 +196,7 @@ pub(crate) struct Metrics {
     pub(crate) down: Counter,
     lost: Family<Label, Counter>,
     refused: Family<Label, Counter>,
+    errors: Counter,
     checks: Family<Label, Counter>,
     pushes: Family<Kind, Counter>,
 }
@@ -234,6 +242,7 @@ impl Metrics {
             tls_reload_errors: all.tls_reload_errors.clone(),
             lost: all.lost.clone(),
             refused: all.refused.clone(),
+            errors: all.errors.clone(),
             checks: all.checks.clone(),
             pushes: all.pushes.clone(),
             port,
@@ -249,10 +258,12 @@ impl Metrics {
 
     pub(crate) fn refused(&self, kind: &'static str) {
         self.refused.get_or_create(&self.label(kind)).inc();
+        self.errors.inc();
     }
 
     pub(crate) fn lost(&self, kind: &'static str) {
         self.lost.get_or_create(&self.label(kind)).inc();
+        self.errors.inc();
     }
 
     pub(crate) fn checked(&self, kind: &'static str) {
@@ -284,6 +295,9 @@ mod tests {
         write.term.set(4);
         read.refused("hold");
         read.sessions.inc();
+        write.accepted.inc_by(2);
+        read.accepted.inc();
+        read.down.inc_by(5);
         assert_eq!(write.text(), read.text());
         let text = read.text();
         for line in [
@@ -293,6 +307,11 @@ mod tests {
             "mainstay_gateway_sessions{listener=\"write\"} 0",
             "mainstay_gateway_sessions{listener=\"read\"} 1",
             "mainstay_gateway_term 4",
+            "memgraph_gateway_connections_active 1",
+            "memgraph_gateway_connections_total 3",
+            "memgraph_gateway_connection_errors_total 2",
+            "memgraph_gateway_bytes_transferred_total{direction=\"client_to_server\"} 7",
+            "memgraph_gateway_bytes_transferred_total{direction=\"server_to_client\"} 5",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
