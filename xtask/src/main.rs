@@ -10,6 +10,7 @@ mod conformance;
 mod drills;
 mod drivers;
 mod e2e;
+mod fuzz;
 mod helm;
 mod image;
 mod kube;
@@ -57,6 +58,8 @@ enum Task {
     /// Measure what has a limit
     #[command(subcommand)]
     Bench(bench::BenchTask),
+    /// Feed garbage to every parser of what strangers send, and see that nothing crashes, hangs or grows
+    Fuzz(fuzz::FuzzArgs),
     /// Break a cluster in every way under load, with the drivers of applications, and count what is lost
     Drills(drills::DrillArgs),
     /// Ask the stand-in, or a real server, for everything that the operator relies on
@@ -85,6 +88,7 @@ fn run(cli: Cli) -> Result<Verdict> {
         Task::Image(args) => image::image(&workspace, &args),
         Task::E2e(args) => e2e::e2e(&workspace, &args),
         Task::Bench(task) => bench::bench(&workspace, &task),
+        Task::Fuzz(args) => fuzz::fuzz(&workspace, &args),
         Task::Drills(args) => drills::drills(&workspace, &args),
         Task::MemgraphConformance(args) => conformance::conformance(&workspace, &args),
     }

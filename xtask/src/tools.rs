@@ -34,6 +34,13 @@ pub(crate) const MUTANTS: Tool = Tool {
     version_args: &["mutants", "--version"],
 };
 
+/// Builds what libFuzzer drives.
+pub(crate) const FUZZ: Tool = Tool {
+    name: "cargo-fuzz",
+    version: "0.13.2",
+    version_args: &["--version"],
+};
+
 impl Tool {
     /// The path of the program, after installing it if need be.
     pub(crate) fn ensure(self, workspace: &Workspace) -> Result<PathBuf> {
@@ -56,7 +63,7 @@ impl Tool {
         println!("installing {name} {version} into {}", root.display());
         let started = Instant::now();
         let mut install = workspace.cargo();
-        // Unoptimised: neither tool spends its time in its own code, and a
+        // Unoptimised: no tool spends its time in its own code, and a
         // fresh machine waits for the build. Without our target folder, so
         // that a cache of it keeps only what belongs to the project.
         install
