@@ -63,6 +63,7 @@ const DRILLS: &[(&str, &[&str])] = &[
     ("kill-sync", &["kill-sync"]),
     ("kill-operator", &["kill-operator"]),
     ("restart-all", &["restart-all"]),
+    ("rolling-restart", &["rolling-restart"]),
     ("switchover", &["switchover"]),
 ];
 

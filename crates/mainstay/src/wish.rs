@@ -314,6 +314,12 @@ fn answer(told: &Value, output: Option<Output>) -> Result<String> {
         return Ok(format!("{}\n", serde_json::to_string_pretty(told)?));
     }
     let word = |key: &str| told.get(key).and_then(Value::as_str).unwrap_or_default();
+    if let Some(term) = told.get("term").and_then(Value::as_u64) {
+        let (pod, cluster) = (word("pod"), word("cluster"));
+        return Ok(format!(
+            "{pod} is MAIN of memgraphcluster/{cluster} in term {term}, and takes writes\n"
+        ));
+    }
     let would = if told.get("dryRun") == Some(&Value::Bool(true)) {
         "would ask"
     } else {

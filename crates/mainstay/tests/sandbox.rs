@@ -181,6 +181,55 @@ async fn a_program_that_behaves_like_a_real_server_takes_the_place_of_the_stand_
     Ok(())
 }
 
+/// Whoever changes their mind while it starts is not left with half of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_while_it_starts_leaves_nothing_behind() -> Result<()> {
+    let _alone = MACHINE.lock().await;
+    for after in [0, 300, 1200].map(Duration::from_millis) {
+        // Short: there are sockets in it.
+        let folder = std::env::temp_dir().join(format!("mi-{}-{}", std::process::id(), after.as_millis()));
+        std::fs::create_dir_all(&folder)?;
+        let mut process = Command::new(MAINSTAY)
+            .args(["sandbox", "--headless", "--port", "0"])
+            .env("TMPDIR", &folder)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        while sandboxes(&folder)? == 0 {
+            ensure!(Instant::now() < deadline, "it does not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(after);
+        let pid = rustix::process::Pid::from_child(&process);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+        let status = loop {
+            if let Some(status) = process.try_wait()? {
+                break status;
+            }
+            if Instant::now() >= deadline {
+                process.kill()?;
+                bail!("{after:?}: it does not end");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        ensure!(status.success(), "{after:?}: it ended with {status}");
+        ensure!(sandboxes(&folder)? == 0, "{after:?}: its folder is left");
+        let left = processes_of(&folder)?;
+        ensure!(left.is_empty(), "{after:?}: these are left: {left:?}");
+        std::fs::remove_dir_all(&folder)?;
+    }
+    Ok(())
+}
+
+/// How many sandboxes have their folder here.
+fn sandboxes(folder: &Path) -> Result<usize> {
+    let mut count = 0;
+    for users in std::fs::read_dir(folder)?.flatten() {
+        count += std::fs::read_dir(users.path()).map_or(0, Iterator::count);
+    }
+    Ok(count)
+}
+
 #[test]
 fn a_memgraph_that_is_not_there_is_a_clear_error() -> Result<()> {
     let tried = Command::new(MAINSTAY)

@@ -2,6 +2,7 @@
 
 use api::MemgraphCluster;
 use api::memgraph::{MemgraphClusterStatus, QuarantineStatus, ResetStatus, TermStatus, wishes};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -215,6 +216,18 @@ impl Cluster {
         };
         let deleted = pods.delete(pod, &params).await;
         deleted.map(drop).map_err(failed(format!("delete the pod {pod}")))
+    }
+
+    /// Another template for its pods, as `kubectl rollout restart` writes it.
+    pub(crate) async fn roll(&self) -> Result<(), ClusterError> {
+        let sets: Api<StatefulSet> = Api::namespaced(self.client.clone(), &self.namespace);
+        let now = jiff::Timestamp::now().to_string();
+        let restarted = json!({ "kubectl.kubernetes.io/restartedAt": now });
+        let patch = json!({ "spec": { "template": { "metadata": { "annotations": restarted } } } });
+        let patched = sets
+            .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        patched.map(drop).map_err(failed("restart the StatefulSet"))
     }
 
     /// Asks for a switchover, or takes the wish back.

@@ -26,6 +26,8 @@ pub(crate) enum Drill {
     KillOperator,
     /// All databases are deleted at once.
     RestartAll,
+    /// All databases are restarted one after the other, as `kubectl rollout restart` does.
+    RollingRestart,
     /// MAIN is moved on request.
     Switchover,
     /// An ASYNC replica takes a write of its own.
@@ -71,6 +73,8 @@ pub(crate) enum Fault {
     KillOperator { pod: String },
     /// All databases are deleted.
     DeleteAll { pods: Vec<String> },
+    /// All databases are made anew from another template, one after the other.
+    Roll { pods: Vec<String> },
     /// MAIN is to be this one.
     Switchover { to: u8 },
     /// This replica has a write that nobody else has.
@@ -114,7 +118,7 @@ pub(crate) enum FaultError {
     Control(#[from] ControlError),
     /// Only a sandbox can do it.
     #[error(
-        "this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-sync, kill-operator, restart-all, switchover"
+        "this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-sync, kill-operator, restart-all, rolling-restart, switchover"
     )]
     NeedsSandbox,
     /// A reset could not be brought about.
@@ -212,6 +216,9 @@ impl Injector {
             Drill::RestartAll => Fault::DeleteAll {
                 pods: self.cluster.databases(look.replicas),
             },
+            Drill::RollingRestart => Fault::Roll {
+                pods: self.cluster.databases(look.replicas),
+            },
             Drill::Switchover => Fault::Switchover {
                 to: ordinal(&sync()?)?,
             },
@@ -247,7 +254,7 @@ impl Injector {
             | Fault::Part { .. } => Effect::Term(look.term),
             Fault::Deafen { pod, .. } => Effect::Successor(pod.clone()),
             Fault::KillOperator { .. } => Effect::Leader(self.leading().await?.1),
-            Fault::DeleteAll { pods } => {
+            Fault::DeleteAll { pods } | Fault::Roll { pods } => {
                 let mut uids = Vec::new();
                 for pod in pods {
                     if let Some(uid) = self.cluster.uid(pod).await? {
@@ -315,6 +322,7 @@ impl Injector {
                 }
                 Ok(())
             }
+            Fault::Roll { pods: _ } => Ok(self.cluster.roll().await?),
             Fault::Hang { pod } | Fault::Stall { pod } => {
                 self.later(Undo::Ask(Request::Continue { pod: pod.clone() }));
                 self.ask(Request::Stop { pod: pod.clone() }).await

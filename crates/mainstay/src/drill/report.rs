@@ -170,6 +170,7 @@ fn name(fault: &Fault) -> String {
         Fault::Deafen { pod, .. } => format!("hide {pod}, deafen gateways"),
         Fault::KillOperator { .. } => "kill the leader".to_owned(),
         Fault::DeleteAll { pods } => format!("delete all {}", pods.len()),
+        Fault::Roll { pods } => format!("restart {} in turn", pods.len()),
         Fault::Switchover { to } => format!("switch over to {to}"),
         Fault::Diverge { pod } => format!("{pod} diverges"),
         Fault::StaleMarker { pod } => format!("old marker on {pod}"),

@@ -1,23 +1,24 @@
-//! Restore points: look at them, check them, take them elsewhere and bring them back.
+//! Restore points: look at them, check them, take them elsewhere and bring them back, give them up.
+
+mod carried;
+#[cfg(test)]
+mod tests;
 
 use super::{Where, table, written};
 use ::operator::hibernation::stored::Maps;
 use ::operator::hibernation::{Place, Settings};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use api::HibernatePlan;
-use api::hibernation::PLAN_LABEL;
 use api::hibernation::wishes::DISCARD;
 use clap::{Args, Subcommand};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use mainstay_core::hibernation::ids::{PlanName, TargetName};
 use mainstay_core::hibernation::point::Point;
 use mainstay_core::hibernation::state::{Cycle, State};
-use mainstay_core::hibernation::store::{MOST_SHARDS, Shard, Store};
+use mainstay_core::hibernation::store::Store;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -92,11 +93,11 @@ pub(crate) async fn command(command: Restore) -> Result<()> {
         Restore::Show(arguments) => show(arguments).await,
         Restore::Export(PlanArguments { name, place }) => {
             let store = read(&place.client().await?, &place, &name).await?;
-            let list = exported(&store, &plan_name(&name)?);
+            let list = carried::exported(&store, &plan_name(&name)?);
             print!("{}", written(&list, place.output, |list| format!("{list:#}\n"))?);
             Ok(())
         }
-        Restore::Import(arguments) => import(arguments).await,
+        Restore::Import(arguments) => carried::import(arguments).await,
         Restore::Discard(arguments) => discard(arguments).await,
     }
 }
@@ -281,141 +282,6 @@ async fn show(arguments: TargetArguments) -> Result<()> {
     Ok(())
 }
 
-/// A list that `kubectl apply` takes, too.
-fn exported(store: &Store, plan: &PlanName) -> Value {
-    let items: Vec<Value> = store
-        .shards()
-        .map(|shard| {
-            let Shard {
-                number,
-                version: _,
-                data,
-                annotations,
-            } = shard;
-            json!({
-                "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {
-                    "name": Store::name(plan, *number), "annotations": annotations,
-                    "labels": { PLAN_LABEL: plan.to_string() },
-                },
-                "data": data,
-            })
-        })
-        .collect();
-    json!({ "apiVersion": "v1", "kind": "List", "items": items })
-}
-
-/// The ConfigMaps of a file, as a store. Each must be one of this plan, and every point in them usable.
-fn imported(text: &str, plan: &PlanName) -> Result<Store> {
-    let list: Value = serde_saphyr::from_str(text).context("it is no YAML")?;
-    let items = list
-        .get("items")
-        .and_then(Value::as_array)
-        .context("it is no list of ConfigMaps")?;
-    let mut shards = Vec::new();
-    for item in items {
-        let map: ConfigMap = serde_json::from_value(item.clone()).context("it is no ConfigMap")?;
-        let name = map.name_any();
-        let number = (1..=MOST_SHARDS).find(|n| Store::name(plan, *n) == name);
-        let number = number.with_context(|| format!("`{name}` is no ConfigMap of the plan `{plan}`"))?;
-        shards.push(Shard {
-            number,
-            version: None,
-            data: map.data.unwrap_or_default(),
-            annotations: map.metadata.annotations.unwrap_or_default(),
-        });
-    }
-    let store = Store::new(plan.clone(), shards);
-    if let Some(bad) = lines(&store).into_iter().find(|l| l.problem.is_some()) {
-        bail!(
-            "the restore point of `{}`: {}",
-            bad.target,
-            bad.problem.unwrap_or_default()
-        );
-    }
-    Ok(store)
-}
-
-/// The ConfigMaps of now with the points of the file in them. What the file does not speak of stays as it is.
-fn merged(now: &Store, new: &Store, plan: &PlanName) -> Store {
-    let targets: BTreeSet<TargetName> = new.targets().into_iter().map(|(_, target)| target).collect();
-    let keys: BTreeSet<&String> = new.shards().flat_map(|s| s.data.keys()).collect();
-    let mut shards: BTreeMap<u16, Shard> = now.shards().map(|s| (s.number, s.clone())).collect();
-    for shard in shards.values_mut() {
-        // A part of today's point next to the file's would be read as one.
-        shard.data.retain(|key, _| !keys.contains(key));
-        shard
-            .annotations
-            .retain(|key, _| !targets.iter().any(|t| t.mark() == *key));
-    }
-    for shard in new.shards() {
-        let Shard {
-            number,
-            version: _,
-            data,
-            annotations,
-        } = shard.clone();
-        let into = shards.entry(number).or_insert_with(|| Shard {
-            number,
-            version: None,
-            data: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-        });
-        into.data.extend(data);
-        into.annotations.extend(annotations);
-    }
-    Store::new(plan.clone(), shards.into_values().collect())
-}
-
-/// Targets whose stored point was never used and would be another one, or none.
-fn overwritten(now: &Store, then: &Store) -> Vec<String> {
-    let targets = now.targets().into_iter();
-    targets
-        .filter(|(executor, target)| {
-            let stored = now.load(executor, target);
-            let same = stored == then.load(executor, target);
-            !same && stored.is_ok_and(|point| point.is_some_and(|p| p.is_open()))
-        })
-        .map(|(_, target)| target.to_string())
-        .collect()
-}
-
-async fn import(arguments: ImportArguments) -> Result<()> {
-    let ImportArguments {
-        name,
-        file,
-        force,
-        place,
-    } = arguments;
-    let plan = plan_name(&name)?;
-    let text =
-        std::fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?;
-    let new = imported(&text, &plan)?;
-    let client = place.client().await?;
-    let (mut maps, at) = maps(&client, &place, &name).await?;
-    let now = maps.store();
-    let then = merged(&now, &new, &plan);
-    let lost = overwritten(&now, &then);
-    ensure!(
-        force || lost.is_empty(),
-        "the restore points of {} were never used and would be lost; --force overwrites them",
-        lost.join(", ")
-    );
-    let mut wrote = Vec::new();
-    for shard in then.changed_from(&now) {
-        let name = Store::name(&plan, shard.number);
-        let written = maps.write(&at, &shard).await;
-        written.with_context(|| format!("{name} cannot be written"))?;
-        wrote.push(name);
-    }
-    let text = |wrote: &Vec<String>| match wrote.as_slice() {
-        [] => "everything is there as it is in the file\n".to_owned(),
-        some => format!("{} is written\n", some.join(", ")),
-    };
-    print!("{}", written(&wrote, place.output, text)?);
-    Ok(())
-}
-
 /// What giving up says.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -479,118 +345,4 @@ fn open_cycle(plan: &HibernatePlan) -> Result<Option<Cycle>> {
         .transpose()
         .context("status.state")?;
     Ok(state.and_then(|s| s.open))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use mainstay_core::hibernation::ids::{CycleId, ExecutorName, ResourceId};
-    use mainstay_core::hibernation::save::Capture;
-
-    fn store(replicas: u32) -> Store {
-        let id = |text: &str| ResourceId::parse(text).unwrap();
-        let capture = |replicas: u32| Capture {
-            state: json!({ "replicas": replicas }),
-            live: replicas > 0,
-            settled: true,
-        };
-        let seen = BTreeMap::from([
-            (id("apps/v1/deployments/web"), capture(replicas)),
-            (id("apps/v1/deployments/off"), capture(0)),
-        ]);
-        let executor = ExecutorName::parse("workloads").unwrap();
-        let empty = Point::empty(executor, TargetName::parse("apps").unwrap());
-        let (point, _) = empty.save_or_preserve(CycleId(7), 0, "2026-11-16T20:00:00Z", &seen);
-        Store::new(plan_name("staging").unwrap(), Vec::new())
-            .put(point)
-            .unwrap()
-    }
-
-    #[test]
-    fn points_are_listed_with_what_is_wrong_with_them() {
-        let good = store(3);
-        let spoilt = good.shards().cloned().map(|mut shard| {
-            let text = shard.data["workloads_apps.json"].replace("\"replicas\":3", "\"replicas\":9");
-            shard.data.insert("workloads_db.json".to_owned(), text);
-            shard
-        });
-        let spoilt = Store::new(plan_name("staging").unwrap(), spoilt.collect());
-        insta::assert_snapshot!(format!("{}\n{}", listed(&lines(&good)), listed(&lines(&spoilt))));
-    }
-
-    fn with(store: &Store, target: &str, shard: u16) -> Store {
-        let executor = ExecutorName::parse("workloads").unwrap();
-        let empty = Point::empty(executor, TargetName::parse(target).unwrap());
-        let seen = Capture {
-            state: json!({ "replicas": 4 }),
-            live: true,
-            settled: true,
-        };
-        let seen = BTreeMap::from([(ResourceId::parse("apps/v1/deployments/db").unwrap(), seen)]);
-        let (mut point, _) = empty.save_or_preserve(CycleId(7), 0, "2026-11-16T20:00:00Z", &seen);
-        point.entries.values_mut().for_each(|e| e.shard = Some(shard));
-        store.put(point).unwrap()
-    }
-
-    #[test]
-    fn an_import_keeps_what_the_file_does_not_speak_of_and_sees_every_point_that_would_go() {
-        let plan = plan_name("staging").unwrap();
-        // Only `apps` is in the file; `db` was captured since, and shares its ConfigMap.
-        let file = imported(&exported(&store(3), &plan).to_string(), &plan).unwrap();
-        let now = with(&store(3), "db", 1).mark_target_restored(&TargetName::parse("db").unwrap());
-        let then = merged(&now, &file, &plan);
-        assert_eq!(then, now);
-        assert!(then.changed_from(&now).is_empty());
-        // A file in which `db` has only the part that is in the second ConfigMap takes the first one away.
-        let (one, two) = (with(&store(3), "db", 1), with(&store(3), "db", 2));
-        let file = imported(&exported(&two, &plan).to_string(), &plan).unwrap();
-        let then = merged(&one, &file, &plan);
-        assert_eq!(lines(&then), lines(&two));
-        assert_eq!(then.shards().map(|s| s.data.len()).collect::<Vec<_>>(), [1, 1]);
-        // What would be lost is named, whoever the file speaks of.
-        let none = Store::new(plan.clone(), Vec::new());
-        assert_eq!(overwritten(&one, &none), ["apps", "db"]);
-    }
-
-    #[test]
-    fn a_point_that_is_gone_is_missed_while_its_cycle_is_open() {
-        let target = |name: &str| json!({ "name": name, "executor": "workloads", "parameters": null });
-        let fresh = |captured: bool| json!({ "stand": "Done", "captured": captured, "attempts": 0, "enforced": 0, "message": null });
-        let cycle: Cycle = serde_json::from_value(json!({
-            "id": 7, "operation": "Shutdown", "leg": 0, "began": 0,
-            "intent": {
-                "targets": [target("apps"), target("db"), target("off")],
-                "strategy": "sequential", "behaviour": { "mode": "Strict", "retries": 3 },
-            },
-            "targets": { "apps": fresh(true), "db": fresh(true), "off": fresh(false) },
-        }))
-        .unwrap();
-        let missed = lost(&lines(&store(3)), &cycle);
-        let names: Vec<&str> = missed.iter().map(|l| l.target.as_str()).collect();
-        assert_eq!(names, ["db"], "`apps` is there, and `off` was never captured");
-        assert!(missed[0].problem.as_ref().unwrap().contains("is gone"));
-    }
-
-    #[test]
-    fn a_wish_takes_the_place_of_an_older_one_for_the_same_target() {
-        let web = TargetName::parse("web").unwrap();
-        assert_eq!(with_wish(None, &web, "7.1"), "web=7.1");
-        assert_eq!(with_wish(Some("web=6.1, db=6.1"), &web, "7.3"), "db=6.1,web=7.3");
-    }
-
-    #[test]
-    fn what_is_exported_can_be_imported_and_nothing_unused_is_overwritten() {
-        let plan = plan_name("staging").unwrap();
-        let (three, five) = (store(3), store(5));
-        let text = exported(&three, &plan).to_string();
-        let read = imported(&text, &plan).unwrap();
-        assert_eq!(lines(&read), lines(&three));
-        assert_eq!(overwritten(&three, &read), Vec::<String>::new());
-        assert_eq!(overwritten(&five, &read), ["apps"]);
-        assert!(imported(&text, &plan_name("other").unwrap()).is_err());
-        let spoilt = text.replace("replicas\\\":3", "replicas\\\":9");
-        assert_ne!(spoilt, text);
-        let error = imported(&spoilt, &plan).unwrap_err().to_string();
-        assert!(error.contains("hash"), "{error}");
-    }
 }

@@ -40,7 +40,11 @@ async fn a_person_moves_main_and_names_it_and_the_wish_is_gone_when_it_came_true
     );
     nothing_is_asked_for(&whole).await?;
 
-    whole.mainstay(&["switchover", "memgraph-ha-1"]).await?;
+    let told = whole.mainstay(&["switchover", "memgraph-ha-1"]).await?;
+    ensure!(
+        told.starts_with("memgraph-ha-1 is MAIN of memgraphcluster/memgraph-ha in term "),
+        "{told}"
+    );
     nothing_is_asked_for(&whole).await?;
     whole.until("moved", |r| serves(r, 1)).await?;
 

@@ -1,0 +1,112 @@
+use super::carried::{exported, imported, merged, overwritten};
+use super::*;
+use mainstay_core::hibernation::ids::{CycleId, ExecutorName, ResourceId};
+use mainstay_core::hibernation::save::Capture;
+use std::collections::BTreeMap;
+
+fn store(replicas: u32) -> Store {
+    let id = |text: &str| ResourceId::parse(text).unwrap();
+    let capture = |replicas: u32| Capture {
+        state: json!({ "replicas": replicas }),
+        live: replicas > 0,
+        settled: true,
+    };
+    let seen = BTreeMap::from([
+        (id("apps/v1/deployments/web"), capture(replicas)),
+        (id("apps/v1/deployments/off"), capture(0)),
+    ]);
+    let executor = ExecutorName::parse("workloads").unwrap();
+    let empty = Point::empty(executor, TargetName::parse("apps").unwrap());
+    let (point, _) = empty.save_or_preserve(CycleId(7), 0, "2026-11-16T20:00:00Z", &seen);
+    Store::new(plan_name("staging").unwrap(), Vec::new())
+        .put(point)
+        .unwrap()
+}
+
+#[test]
+fn points_are_listed_with_what_is_wrong_with_them() {
+    let good = store(3);
+    let spoilt = good.shards().cloned().map(|mut shard| {
+        let text = shard.data["workloads_apps.json"].replace("\"replicas\":3", "\"replicas\":9");
+        shard.data.insert("workloads_db.json".to_owned(), text);
+        shard
+    });
+    let spoilt = Store::new(plan_name("staging").unwrap(), spoilt.collect());
+    insta::assert_snapshot!(format!("{}\n{}", listed(&lines(&good)), listed(&lines(&spoilt))));
+}
+
+fn with(store: &Store, target: &str, shard: u16) -> Store {
+    let executor = ExecutorName::parse("workloads").unwrap();
+    let empty = Point::empty(executor, TargetName::parse(target).unwrap());
+    let seen = Capture {
+        state: json!({ "replicas": 4 }),
+        live: true,
+        settled: true,
+    };
+    let seen = BTreeMap::from([(ResourceId::parse("apps/v1/deployments/db").unwrap(), seen)]);
+    let (mut point, _) = empty.save_or_preserve(CycleId(7), 0, "2026-11-16T20:00:00Z", &seen);
+    point.entries.values_mut().for_each(|e| e.shard = Some(shard));
+    store.put(point).unwrap()
+}
+
+#[test]
+fn an_import_keeps_what_the_file_does_not_speak_of_and_sees_every_point_that_would_go() {
+    let plan = plan_name("staging").unwrap();
+    // Only `apps` is in the file; `db` was captured since, and shares its ConfigMap.
+    let file = imported(&exported(&store(3), &plan).to_string(), &plan).unwrap();
+    let now = with(&store(3), "db", 1).mark_target_restored(&TargetName::parse("db").unwrap());
+    let then = merged(&now, &file, &plan);
+    assert_eq!(then, now);
+    assert!(then.changed_from(&now).is_empty());
+    // A file in which `db` has only the part that is in the second ConfigMap takes the first one away.
+    let (one, two) = (with(&store(3), "db", 1), with(&store(3), "db", 2));
+    let file = imported(&exported(&two, &plan).to_string(), &plan).unwrap();
+    let then = merged(&one, &file, &plan);
+    assert_eq!(lines(&then), lines(&two));
+    assert_eq!(then.shards().map(|s| s.data.len()).collect::<Vec<_>>(), [1, 1]);
+    // What would be lost is named, whoever the file speaks of.
+    let none = Store::new(plan.clone(), Vec::new());
+    assert_eq!(overwritten(&one, &none), ["apps", "db"]);
+}
+
+#[test]
+fn a_point_that_is_gone_is_missed_while_its_cycle_is_open() {
+    let target = |name: &str| json!({ "name": name, "executor": "workloads", "parameters": null });
+    let fresh = |captured: bool| json!({ "stand": "Done", "captured": captured, "attempts": 0, "enforced": 0, "message": null });
+    let cycle: Cycle = serde_json::from_value(json!({
+        "id": 7, "operation": "Shutdown", "leg": 0, "began": 0,
+        "intent": {
+            "targets": [target("apps"), target("db"), target("off")],
+            "strategy": "sequential", "behaviour": { "mode": "Strict", "retries": 3 },
+        },
+        "targets": { "apps": fresh(true), "db": fresh(true), "off": fresh(false) },
+    }))
+    .unwrap();
+    let missed = lost(&lines(&store(3)), &cycle);
+    let names: Vec<&str> = missed.iter().map(|l| l.target.as_str()).collect();
+    assert_eq!(names, ["db"], "`apps` is there, and `off` was never captured");
+    assert!(missed[0].problem.as_ref().unwrap().contains("is gone"));
+}
+
+#[test]
+fn a_wish_takes_the_place_of_an_older_one_for_the_same_target() {
+    let web = TargetName::parse("web").unwrap();
+    assert_eq!(with_wish(None, &web, "7.1"), "web=7.1");
+    assert_eq!(with_wish(Some("web=6.1, db=6.1"), &web, "7.3"), "db=6.1,web=7.3");
+}
+
+#[test]
+fn what_is_exported_can_be_imported_and_nothing_unused_is_overwritten() {
+    let plan = plan_name("staging").unwrap();
+    let (three, five) = (store(3), store(5));
+    let text = exported(&three, &plan).to_string();
+    let read = imported(&text, &plan).unwrap();
+    assert_eq!(lines(&read), lines(&three));
+    assert_eq!(overwritten(&three, &read), Vec::<String>::new());
+    assert_eq!(overwritten(&five, &read), ["apps"]);
+    assert!(imported(&text, &plan_name("other").unwrap()).is_err());
+    let spoilt = text.replace("replicas\\\":3", "replicas\\\":9");
+    assert_ne!(spoilt, text);
+    let error = imported(&spoilt, &plan).unwrap_err().to_string();
+    assert!(error.contains("hash"), "{error}");
+}
