@@ -52,9 +52,9 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// One step after the other, until one fails that others rest on.
-    pub(super) async fn carry_out(&mut self, decision: Decision) -> Acted {
-        let mut turn = Turn::new(decision);
+    /// One step after the other, until one fails that others rest on. The decision was made about these answers.
+    pub(super) async fn carry_out(&mut self, decision: Decision, told: Vec<Answer>) -> Acted {
+        let mut turn = Turn::new(decision, told);
         let mut acted = Acted::default();
         let began = Instant::now();
         while let Some(step) = turn.step().cloned() {

@@ -82,6 +82,7 @@ impl Kept for Keeper {
 struct Decided {
     decision: Decision,
     looks: BTreeMap<TargetName, Result<Look, Refusal>>,
+    answers: Vec<Answer>,
     violations: Vec<String>,
 }
 
@@ -146,6 +147,7 @@ impl Keeper {
         let Decided {
             decision,
             looks,
+            answers,
             violations,
         } = self.decide(&place, &object, &read, &plan, now).await;
         let (wake, reasons) = (decision.wake, decision.reasons.clone());
@@ -174,7 +176,7 @@ impl Keeper {
                 permit,
                 status: &|object, state| report(None, object, state),
             };
-            actor.carry_out(decision).await
+            actor.carry_out(decision, answers).await
         } else {
             Acted {
                 ended: Some(format!("the decision was refused: {}", violations.join("; "))),
@@ -253,6 +255,7 @@ impl Keeper {
         Decided {
             decision,
             looks,
+            answers: seen.answers,
             violations: violations.iter().map(ToString::to_string).collect(),
         }
     }

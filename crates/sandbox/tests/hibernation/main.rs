@@ -9,6 +9,7 @@ mod kills;
 mod kinds;
 mod manifests;
 mod many;
+mod marks;
 mod nights;
 mod people;
 mod story;
