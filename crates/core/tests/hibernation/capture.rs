@@ -323,6 +323,10 @@ fn s44_a_selector_that_finds_nothing_gives_an_empty_point() {
     assert!(bed.point("web").entries.is_empty());
     bed.morning();
     assert_eq!(bed.phase(), Phase::Active);
+    assert!(
+        bed.said("NothingRecorded") && bed.calls.is_empty(),
+        "nothing, and why"
+    );
 }
 
 #[test]
