@@ -1,6 +1,7 @@
 //! Hibernation on the small Kubernetes: the real controller, and a time that passes as fast as there is nothing to do.
 //! Names begin with the number of the scenario that they are about.
 
+mod autoscaler;
 mod bed;
 mod changes;
 mod debug_commands;
@@ -15,3 +16,4 @@ mod people;
 mod story;
 #[path = "../shared/trap.rs"]
 mod trap;
+mod watched;
