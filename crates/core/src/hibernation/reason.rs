@@ -97,3 +97,19 @@ whys! {
     Abandoned { open: usize } => "the plan is deleted with deletionPolicy Abandon: {open} targets stay asleep, their restore points stay in the ConfigMap",
     MayGo => "the plan may go: nothing of it is asleep",
 }
+
+impl Why {
+    /// Is it about what became of restore data? That is decided once: when it is written, no later turn speaks of it.
+    pub fn is_of_restore_data(&self) -> bool {
+        matches!(
+            self,
+            Self::Captured { .. }
+                | Self::NothingSelected { .. }
+                | Self::Consumed { .. }
+                | Self::WasNotRunning { .. }
+                | Self::Vanished { .. }
+                | Self::Discarded { .. }
+                | Self::Unlocked
+        )
+    }
+}

@@ -22,6 +22,8 @@ use tokio::time::Instant;
 pub struct Taken {
     /// Which.
     pub step: String,
+    /// Is it a write of restore data?
+    pub stores: bool,
     /// What went wrong.
     pub refused: Option<String>,
 }
@@ -189,6 +191,7 @@ impl Acted {
         }
         self.taken.push(Taken {
             step: step.to_string(),
+            stores: matches!(step, Step::WriteShard { .. }),
             refused: refused.map(|r| r.message.clone()),
         });
     }
