@@ -18,6 +18,7 @@ mod hibernation {
     mod execution;
     mod judged;
     mod lost;
+    mod marks;
     mod points;
     mod suspension;
     mod table;

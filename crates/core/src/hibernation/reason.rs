@@ -67,6 +67,7 @@ whys! {
     WaitUntilUsable { target: TargetName, count: usize } => "`{target}`: waiting for {count} to be usable",
     Usable { target: TargetName } => "`{target}` is awake",
     NothingCaptured { target: TargetName } => "`{target}` was not reached in this cycle: nothing of it was stopped, nothing is to be woken",
+    NothingRecorded { target: TargetName } => "`{target}`: its restore point is empty: nothing of it was asleep, nothing is to be woken",
     NoRestorePoint { target: TargetName } => "`{target}`: cannot wake up: no restore point found; restore its ConfigMap or give it up with `mainstay hibernate restore discard`. The others are woken",
     RestorePointIncomplete { target: TargetName } => "`{target}`: a part of its restore point is missing: what is left is woken; restore the numbered ConfigMap or give it up with `mainstay hibernate restore discard`",
     RestorePointCorrupt { target: TargetName, why: String } => "RestorePointCorrupt: the restore point of `{target}` is not used and not overwritten: {why}; repair it or give it up with `mainstay hibernate restore discard`. The others go on",
@@ -95,4 +96,20 @@ whys! {
     WakeBeforeDeletion => "the plan is being deleted: what sleeps is woken first (deletionPolicy WakeFirst)",
     Abandoned { open: usize } => "the plan is deleted with deletionPolicy Abandon: {open} targets stay asleep, their restore points stay in the ConfigMap",
     MayGo => "the plan may go: nothing of it is asleep",
+}
+
+impl Why {
+    /// Is it about what became of restore data? That is decided once: when it is written, no later turn speaks of it.
+    pub fn is_of_restore_data(&self) -> bool {
+        matches!(
+            self,
+            Self::Captured { .. }
+                | Self::NothingSelected { .. }
+                | Self::Consumed { .. }
+                | Self::WasNotRunning { .. }
+                | Self::Vanished { .. }
+                | Self::Discarded { .. }
+                | Self::Unlocked
+        )
+    }
 }

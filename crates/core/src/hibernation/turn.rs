@@ -8,14 +8,16 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     left: VecDeque<Step>,
+    told: Vec<Answer>,
     answers: Vec<Answer>,
 }
 
 impl Turn {
-    /// From its first step.
-    pub fn new(decision: Decision) -> Self {
+    /// From its first step, with the answers that were decided about.
+    pub fn new(decision: Decision, told: Vec<Answer>) -> Self {
         Self {
             left: decision.steps.into(),
+            told,
             answers: Vec::new(),
         }
     }
@@ -32,7 +34,9 @@ impl Turn {
     }
 
     /// Takes the outcome of the current step. A call that failed is told in the next turn and the others are made; a
-    /// write that failed, or whose outcome is unknown, ends the turn: what follows rests on it.
+    /// write that failed, or whose outcome is unknown, ends the turn: what follows rests on it. What was decided about
+    /// the answers is not durable then, and the next turn is told them again: otherwise what was started would be
+    /// started again with every attempt to write that down, over whatever was made of it since.
     pub fn on(&mut self, outcome: Result<(), Refusal>) {
         let Some(step) = self.left.pop_front() else { return };
         let (aim, call) = match step {
@@ -41,6 +45,7 @@ impl Turn {
             _ => {
                 if outcome.is_err() {
                     self.left.clear();
+                    self.answers.append(&mut self.told);
                 }
                 return;
             }
@@ -64,7 +69,7 @@ impl Turn {
         });
     }
 
-    /// What came of its calls, for the next turn.
+    /// What the next turn is told.
     pub fn answers(self) -> Vec<Answer> {
         self.answers
     }

@@ -86,6 +86,9 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         return Outcome::Done;
     }
     if !point.is_open() && !point.is_incomplete() && !point.is_live() {
+        if point.entries.is_empty() {
+            work.say(Why::NothingRecorded { target: name });
+        }
         mark(work, target, &point);
         return Outcome::Done;
     }

@@ -234,7 +234,7 @@ impl Bed {
     pub(crate) fn turn(&mut self) -> bool {
         let decision = self.decision();
         self.reasons.extend(decision.reasons.iter().cloned());
-        let mut turn = Turn::new(decision);
+        let mut turn = Turn::new(decision, std::mem::take(&mut self.answers));
         let mut acted = false;
         while let Some(step) = turn.step().cloned() {
             acted = true;

@@ -275,30 +275,6 @@ fn s35_a_wake_up_that_fails_in_part_is_retried_only_there() {
 }
 
 #[test]
-fn s36_a_mark_that_is_not_written_is_written_again_before_the_step_is_done() {
-    let mut bed = Bed::simple();
-    bed.settle();
-    bed.night();
-    bed.refuse_shards = 5;
-    bed.morning();
-    assert_eq!(bed.refuse_shards, 0);
-    assert_eq!((bed.phase(), bed.point("web").is_open()), (Phase::Active, false));
-}
-
-#[test]
-fn s37_marks_of_an_older_cycle_do_not_count() {
-    let mut bed = Bed::simple();
-    bed.settle();
-    let mark = target("web").name.mark();
-    bed.night();
-    let shard = bed.shards.get_mut(&1).unwrap();
-    shard.annotations.insert(mark, "true".to_owned());
-    assert!(bed.point("web").is_open());
-    bed.morning();
-    assert_eq!(bed.replicas("a"), 3);
-}
-
-#[test]
 fn s40_a_new_cycle_never_begins_over_a_point_that_was_not_used() {
     let mut bed = Bed::simple();
     bed.settle();
@@ -347,6 +323,10 @@ fn s44_a_selector_that_finds_nothing_gives_an_empty_point() {
     assert!(bed.point("web").entries.is_empty());
     bed.morning();
     assert_eq!(bed.phase(), Phase::Active);
+    assert!(
+        bed.said("NothingRecorded") && bed.calls.is_empty(),
+        "nothing, and why"
+    );
 }
 
 #[test]

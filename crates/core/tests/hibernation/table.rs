@@ -16,6 +16,8 @@ fn every_test_in_the_table_exists_and_every_scenario_has_one() {
         assert!(tests.contains("`s") || tests.starts_with("none: "), "{row}");
         for test in tests.split('`').skip(1).step_by(2) {
             assert!(known.contains(test), "{number}: there is no test {test}");
+            let named = test.split('_').any(|part| part == format!("s{number:02}"));
+            assert!(named, "{test} is not named by {number}");
         }
         numbers.insert(number);
     }

@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 
 /// The machine is shared and slow at times.
 const PATIENCE: Duration = Duration::from_mins(4);
-const NAME: &str = "memgraph-ha";
+pub(crate) const NAME: &str = "memgraph-ha";
 
 #[derive(Deserialize)]
 struct Description {

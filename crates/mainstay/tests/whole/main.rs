@@ -6,6 +6,7 @@ mod conflicts;
 mod hard_reset;
 mod independence;
 mod load;
+mod nights;
 mod office;
 mod people;
 mod rolling;

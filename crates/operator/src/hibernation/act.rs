@@ -22,6 +22,8 @@ use tokio::time::Instant;
 pub struct Taken {
     /// Which.
     pub step: String,
+    /// Is it a write of restore data?
+    pub stores: bool,
     /// What went wrong.
     pub refused: Option<String>,
 }
@@ -52,9 +54,9 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// One step after the other, until one fails that others rest on.
-    pub(super) async fn carry_out(&mut self, decision: Decision) -> Acted {
-        let mut turn = Turn::new(decision);
+    /// One step after the other, until one fails that others rest on. The decision was made about these answers.
+    pub(super) async fn carry_out(&mut self, decision: Decision, told: Vec<Answer>) -> Acted {
+        let mut turn = Turn::new(decision, told);
         let mut acted = Acted::default();
         let began = Instant::now();
         while let Some(step) = turn.step().cloned() {
@@ -189,6 +191,7 @@ impl Acted {
         }
         self.taken.push(Taken {
             step: step.to_string(),
+            stores: matches!(step, Step::WriteShard { .. }),
             refused: refused.map(|r| r.message.clone()),
         });
     }

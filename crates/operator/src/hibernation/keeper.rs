@@ -4,7 +4,7 @@ use super::act::{Acted, Actor};
 use super::executor::Place;
 use super::observe::{self, ObserveError, Read};
 use super::report::{
-    Board, Note, Outlook, Report, Seen, Told, next_change, status, tell_exceptions, unfollowed,
+    Board, Note, Outlook, Report, Seen, Told, Unsaid, next_change, status, tell_exceptions, unfollowed,
 };
 use super::settings::Settings;
 use crate::call::{CallError, bounded, optional};
@@ -54,6 +54,7 @@ pub struct Keeper {
     settings: Arc<Settings>,
     answers: Vec<Answer>,
     events: Seen,
+    unsaid: Unsaid,
     /// What was logged last: the same reasons are not logged again each minute.
     logged: Vec<Why>,
     /// Who counts turns that ended early.
@@ -82,6 +83,7 @@ impl Kept for Keeper {
 struct Decided {
     decision: Decision,
     looks: BTreeMap<TargetName, Result<Look, Refusal>>,
+    answers: Vec<Answer>,
     violations: Vec<String>,
 }
 
@@ -95,6 +97,7 @@ impl Keeper {
             settings,
             answers: Vec::new(),
             events: Seen::default(),
+            unsaid: Unsaid::default(),
             logged: Vec::new(),
             board: None,
             outlook: None,
@@ -146,17 +149,19 @@ impl Keeper {
         let Decided {
             decision,
             looks,
+            answers,
             violations,
         } = self.decide(&place, &object, &read, &plan, now).await;
         let (wake, reasons) = (decision.wake, decision.reasons.clone());
         self.log(&reasons);
+        let shown = self.unsaid.after(&reasons);
         let open = read.state.as_ref().and_then(|s| s.open.as_ref());
         let recorded = recorded(&read.maps.store(), open.map(|cycle| cycle.id));
         let report = |error: Option<&str>, object: &Object, state: Option<&State>| {
             let report = Report {
                 followed: Ok(&plan),
                 outlook: Some(&outlook),
-                reasons: &reasons,
+                reasons: &shown,
                 recorded: &recorded,
                 looks: &looks,
                 error,
@@ -174,7 +179,7 @@ impl Keeper {
                 permit,
                 status: &|object, state| report(None, object, state),
             };
-            actor.carry_out(decision).await
+            actor.carry_out(decision, answers).await
         } else {
             Acted {
                 ended: Some(format!("the decision was refused: {}", violations.join("; "))),
@@ -185,9 +190,10 @@ impl Keeper {
         let error = acted.ended.as_deref();
         let next = report(error, &object, read.state.as_ref());
         let message = next.message.clone();
+        let mut written = acted.gone;
         if permit.check(self.settings.call).is_ok() {
             if !acted.gone {
-                self.write_status(&place, &mut object, next).await;
+                written = self.write_status(&place, &mut object, next).await;
             }
             let state = read.state.as_ref();
             self.events
@@ -195,6 +201,7 @@ impl Keeper {
                 .await;
             tell_exceptions(&place, &read.exceptions, &read.bad, now).await;
         }
+        self.unsaid.on(&reasons, &acted.taken, written);
         let again = self.again(wake, next_change(&read.exceptions, now), !acted.taken.is_empty());
         let told = Told {
             phase: read.state.as_ref().map(|s| s.phase),
@@ -253,6 +260,7 @@ impl Keeper {
         Decided {
             decision,
             looks,
+            answers: seen.answers,
             violations: violations.iter().map(ToString::to_string).collect(),
         }
     }
@@ -326,15 +334,15 @@ impl Keeper {
         outlook
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status if it says something new; `false` if that was refused.
     async fn write_status(
         &self,
         place: &Place,
         object: &mut Object,
         next: api::hibernation::HibernatePlanStatus,
-    ) {
+    ) -> bool {
         if object.status.as_ref() == Some(&next) {
-            return;
+            return true;
         }
         let mut whole = object.clone();
         whole.status = Some(next);
@@ -342,9 +350,15 @@ impl Keeper {
         let (name, params) = (whole.name_any(), PostParams::default());
         let call = bounded(self.settings.call, api.replace_status(&name, &params, &whole));
         match self.settings.tap.around("write the status", call).await {
-            Ok(written) => *object = written,
+            Ok(written) => {
+                *object = written;
+                true
+            }
             // The next turn says it again.
-            Err(error) => tracing::info!(%error, "the status was not written"),
+            Err(error) => {
+                tracing::info!(%error, "the status was not written");
+                false
+            }
         }
     }
 

@@ -230,6 +230,9 @@ async fn s32_s33_s79_what_is_started_at_night_is_reported_or_stopped_again_but_n
     bed.later(MINUTE * 2).await;
     ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 7);
     ensure!(bed.condition("Drifted").await? == (true, "Drifted".to_owned()));
+    let asleep = bed.hplan().await?.status.unwrap_or_default().asleep;
+    let leaks = asleep.iter().any(|s| s.name == "api" && s.running == Some(1));
+    ensure!(leaks, "it is counted: {asleep:?}");
     for round in 1..=3 {
         bed.scale("web", 1).await?;
         bed.later(MINUTE * 2).await;
@@ -240,7 +243,7 @@ async fn s32_s33_s79_what_is_started_at_night_is_reported_or_stopped_again_but_n
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 1, "no endless fight");
     ensure!(bed.events().await?.iter().any(|e| e == "Contended"));
     let drifted = bed.condition("Drifted").await?;
-    ensure!(drifted.0, "{drifted:?}");
+    ensure!(drifted == (true, "Contended".to_owned()), "{drifted:?}");
     let told = bed.hplan().await?.status.unwrap_or_default().reasons;
     ensure!(
         told.iter().any(|r| r.contains("started by somebody each time")),
@@ -250,6 +253,15 @@ async fn s32_s33_s79_what_is_started_at_night_is_reported_or_stopped_again_but_n
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
     ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
     ensure!(!bed.condition("Drifted").await?.0);
+    let history = bed.hplan().await?.status.unwrap_or_default().history;
+    let night = history.last().context("no night")?;
+    let leaked = |name: &str| {
+        let slept = night.targets.iter().find(|s| s.name == name);
+        slept.map_or(0, |s| s.leaked_seconds)
+    };
+    // From five minutes past until the morning.
+    ensure!((6800..=7000).contains(&leaked("api")), "{night:?}");
+    ensure!(leaked("web") > 0, "{night:?}");
     operator.kill().await;
     bed.end().await;
     Ok(())

@@ -1,21 +1,15 @@
 //! Kinds that are not installed: the operator says which, serves the others, and serves them when they come.
 
-use anyhow::{Context, Result, ensure};
+use crate::attended::Attended;
+use anyhow::{Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::{Client, ResourceExt};
-use mainstay_core::lease::LeaseTiming;
-use operator::engine::queue::Limits;
-use operator::engine::turns::Pace;
-use operator::engine::watch::Scope;
 use operator::http::client;
-use operator::{Config, Operator};
 use sandbox::kube::Kubernetes;
 use serde_json::json;
-use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 
 async fn install(client: &Client, which: impl Fn(&str) -> bool) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -46,30 +40,8 @@ async fn kinds_that_are_not_installed_are_named_and_the_others_are_served() -> R
     let kubernetes = Kubernetes::new(11);
     let client = kubernetes.client();
     let plans = |name: &str| name.starts_with("hibernateplans") || name.starts_with("scheduleexceptions");
-    let config = Config {
-        client: client.clone(),
-        lease_client: kubernetes.client(),
-        scope: Scope::All,
-        lease_namespace: "default".to_owned(),
-        lease_name: "mainstay-operator".to_owned(),
-        identity: "op".to_owned(),
-        timing: LeaseTiming::new(
-            Duration::from_secs(15),
-            Duration::from_secs(10),
-            Duration::from_secs(2),
-            Duration::from_secs(2),
-        )?,
-        limits: Limits::default(),
-        pace: Pace::default(),
-        settings: operator::memgraph::Settings::default(),
-        ring: Some(operator::ring::RingSettings::default()),
-        hibernation: operator::hibernation::Settings::default(),
-        http: SocketAddr::from(([127, 0, 0, 1], 0)),
-    };
-    let operator = Operator::bind(config).await?;
-    let at = operator.address().context("no address")?.to_string();
-    let stop = CancellationToken::new();
-    let running = tokio::spawn(operator.run(stop.clone()));
+    let operator = Attended::start(&kubernetes, operator::hibernation::Settings::default()).await?;
+    let at = operator.http.clone();
     until(&at, "/readyz", |answer| {
         answer
             .as_ref()
@@ -98,8 +70,7 @@ async fn kinds_that_are_not_installed_are_named_and_the_others_are_served() -> R
         answer.as_ref().is_ok_and(|text| text == "ok\n")
     })
     .await?;
-    stop.cancel();
-    running.await??;
+    operator.stop().await?;
     kubernetes.shutdown().await;
     Ok(())
 }

@@ -52,7 +52,8 @@ impl Executor for Locked {
     }
 }
 
-fn executors(locked: &Arc<AtomicBool>) -> Result<Executors> {
+/// Those of Kubernetes, and whether the credentials of one of them are wrong.
+pub(crate) fn executors(locked: &Arc<AtomicBool>) -> Result<Executors> {
     let all = Executors::in_cluster();
     let name = ExecutorName::parse("workloads")?;
     let inner = all

@@ -127,7 +127,7 @@ impl Operator {
             suspended_at_phase: object.suspended_at_phase.clone(),
             wishes: object.wishes.clone(),
             targets,
-            answers: std::mem::take(&mut self.answers),
+            answers: self.answers.clone(),
             jitter: Jitter::per_mille(u16::try_from(chance.below(1000)).unwrap_or(0)),
         };
         let decision = decide(&object.plan, &stored, &seen, now);
@@ -152,7 +152,7 @@ impl Operator {
                 Duration::from_secs(1)
             };
         let reasons = decision.reasons.clone();
-        self.turn = Some(Turn::new(decision));
+        self.turn = Some(Turn::new(decision, std::mem::take(&mut self.answers)));
         if let Some(violation) = violations.first() {
             world.violate(violation.to_string());
         }

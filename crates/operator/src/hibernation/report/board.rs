@@ -1,6 +1,7 @@
 //! What is known of every plan, for whoever asks over HTTP; and the metrics.
 
-use super::Told;
+use super::unsaid::stored;
+use super::{Taken, Told};
 use crate::clock::rfc3339;
 use crate::engine::keeper::Audience;
 use crate::engine::turns::Key;
@@ -47,11 +48,12 @@ impl Board {
 }
 
 impl State {
-    /// Counts a turn that ended early: a write failed that the rest of it rested on, or its decision was refused.
+    /// Counts a turn that ended early: a write failed that the rest of it rested on, or its decision was refused. What
+    /// it had written of restore data by then is durable, and no later turn speaks of it.
     fn count_ended(&mut self, told: &Told) {
         self.refused += u64::from(!told.violations.is_empty());
-        if told.violations.is_empty() && told.reasons.contains(&Why::Unlocked) {
-            *self.unlocks.entry("failed").or_default() += 1;
+        for why in &told.reasons {
+            self.count_stored(why, &told.taken);
         }
     }
 
@@ -62,21 +64,32 @@ impl State {
         }
         for why in &told.reasons {
             *self.reasons.entry(why.id()).or_default() += 1;
-            if let Why::Captured {
-                saved,
-                upgraded,
-                preserved,
-                ..
-            } = why
-            {
+            self.count_stored(why, &told.taken);
+        }
+    }
+
+    /// Counts what became of restore data, by what was written of it and not by what was decided.
+    fn count_stored(&mut self, why: &Why, taken: &[Taken]) {
+        match (why, stored(taken)) {
+            (
+                Why::Captured {
+                    saved,
+                    upgraded,
+                    preserved,
+                    ..
+                },
+                Some(true),
+            ) => {
                 for (decision, count) in [("saved", saved), ("upgraded", upgraded), ("preserved", preserved)]
                 {
                     *self.decisions.entry(decision).or_default() += number(*count);
                 }
             }
-            if matches!(why, Why::Unlocked) {
-                *self.unlocks.entry("done").or_default() += 1;
+            (Why::Unlocked, Some(done)) => {
+                let result = if done { "done" } else { "failed" };
+                *self.unlocks.entry(result).or_default() += 1;
             }
+            _ => {}
         }
     }
 }
@@ -229,7 +242,6 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hibernation::report::Taken;
     use mainstay_core::hibernation::Phase;
     use mainstay_core::hibernation::ids::TargetName;
 
@@ -261,18 +273,19 @@ mod tests {
             namespace: "staging".to_owned(),
             name: "p".to_owned(),
         };
-        let step = Taken {
+        let write = |refused: Option<&str>| Taken {
             step: "x".to_owned(),
-            refused: None,
+            stores: true,
+            refused: refused.map(str::to_owned),
         };
-        board.told(&key, Some(told(vec![step])));
+        board.told(&key, Some(told(vec![write(None)])));
         board.told(&key, Some(told(Vec::new())));
-        board.ended(&told(Vec::new()));
-        let refused = Told {
+        board.ended(&told(vec![write(Some("busy"))]));
+        let violating = Told {
             violations: vec!["H1".to_owned()],
             ..told(Vec::new())
         };
-        board.ended(&refused);
+        board.ended(&violating);
         let mut text = Metrics::default();
         board.metrics(&mut text);
         let text = text.into_text();
@@ -292,5 +305,29 @@ mod tests {
         assert!(board.answer("/api/v1/plans/staging/p").is_some());
         board.forget(&key);
         assert!(board.answer("/api/v1/plans/staging/p").is_none());
+    }
+
+    /// The restore data was written, and then somebody changed the plan: what was written stays.
+    #[test]
+    fn s86_what_was_written_before_a_turn_ended_is_counted_as_it_was() {
+        let board = Board::default();
+        let step = |stores, refused: Option<&str>| Taken {
+            step: "x".to_owned(),
+            stores,
+            refused: refused.map(str::to_owned),
+        };
+        board.ended(&told(vec![step(true, None), step(false, Some("conflict"))]));
+        board.ended(&told(vec![step(true, None), step(true, Some("busy"))]));
+        let mut text = Metrics::default();
+        board.metrics(&mut text);
+        let text = text.into_text();
+        for line in [
+            "hibernator_save_decisions_total{decision=\"saved\"} 2",
+            "hibernator_unlocks_total{result=\"done\"} 1",
+            "hibernator_unlocks_total{result=\"failed\"} 1",
+            "hibernator_forced_wakeups_total 0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}: {text}");
+        }
     }
 }

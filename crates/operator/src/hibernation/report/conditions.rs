@@ -45,6 +45,8 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
     let phase = state.map(|s| s.phase);
     let find = |is: fn(&Why) -> bool| report.reasons.iter().find(|why| is(why));
     let named = phase.map_or_else(|| "New".to_owned(), |p| p.to_string());
+    // A fight that was given up needs a human, whatever else runs.
+    let drift = find(is_contended).or_else(|| find(is_drift));
     let mut all = vec![
         match report.followed {
             Ok(_) => judged("Followed", true, "Followed", ""),
@@ -53,7 +55,7 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
         judged("Asleep", phase == Some(Phase::Hibernated), &named, ""),
         healthy(phase, report),
         intact(state, find(is_lost), before),
-        because("Drifted", true, find(is_drift), "AsAsked"),
+        because("Drifted", true, drift, "AsAsked"),
         judged("Suspended", phase == Some(Phase::Suspended), &named, ""),
         match report.notes.first() {
             Some(note) => judged("Understood", false, note.reason, note.text.clone()),
@@ -129,6 +131,10 @@ fn is_drift(why: &Why) -> bool {
         why,
         Why::Drifted { .. } | Why::Enforced { .. } | Why::Contended { .. }
     )
+}
+
+fn is_contended(why: &Why) -> bool {
+    matches!(why, Why::Contended { .. })
 }
 
 fn since(one: Judged, report: &Report<'_>, before: &[Condition]) -> Condition {
@@ -253,5 +259,17 @@ mod tests {
         let is = |reason: &str| ("False".to_owned(), reason.to_owned());
         assert_eq!(of(&bad, "Understood"), is("AnnotationUnreadable"));
         assert_eq!(of(&bad, "UpToDate"), is("SpecDiffers"));
+    }
+    #[test]
+    fn s79_a_fight_that_was_given_up_is_not_hidden_by_what_is_only_reported() {
+        let target = |name| mainstay_core::hibernation::ids::TargetName::parse(name).unwrap();
+        let (first, second) = (target("api"), target("web"));
+        let drifted = Why::Drifted {
+            target: first,
+            count: 1,
+        };
+        let all = told(&[drifted, Why::Contended { target: second }], &[]);
+        let one = all.iter().find(|c| c.kind == "Drifted").unwrap();
+        assert_eq!((one.status.as_str(), one.reason.as_str()), ("True", "Contended"));
     }
 }

@@ -6,11 +6,13 @@ mod events;
 mod exceptions;
 mod ledger;
 mod status;
+mod unsaid;
 
 pub use board::Board;
 pub(super) use events::Seen;
 pub(super) use exceptions::{next_change, tell_exceptions, unfollowed};
 pub use status::{Outlook, Report, status};
+pub(super) use unsaid::Unsaid;
 
 pub use super::act::Taken;
 use mainstay_core::hibernation::Phase;
