@@ -258,7 +258,7 @@ impl Pair<'_> {
             let reason = Reason::new(Rule::Join, Why::ReplicaStuck { pod }).on([listed]);
             return self.remove(r, reason);
         }
-        if view.record.writes == Writes::Open && Self::nearly_level(r) && self.view.may_hold() {
+        if view.record.writes == Writes::Open && self.nearly_level(r) && view.may_hold() {
             return self.hold();
         }
         let overdue = view.now.since(view.record.held_at) > view.spec().hold;
@@ -268,11 +268,12 @@ impl Pair<'_> {
         Plan::wait(Reason::new(Rule::Join, Why::CatchingUp { pod }).on([listed]))
     }
 
-    /// Under load an ASYNC replica is hardly ever `ready`: without a hold it would never be level.
-    fn nearly_level(r: &Registration) -> bool {
+    /// Under load an ASYNC replica is hardly ever `ready`: without a hold it would never be level. Nor is it always at
+    /// work when it is looked at: one that missed a commit is `invalid` until the next ping, and was fed a moment ago.
+    fn nearly_level(&self, r: &Registration) -> bool {
         const NEAR: i64 = -1000;
-        matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery)
-            && (NEAR..=0).contains(&r.behind)
+        let works = matches!(r.status, Status::Ready | Status::Replicating | Status::Recovery);
+        (works || self.view.is_fed(r)) && (NEAR..=0).contains(&r.behind)
     }
 
     fn hold(&self) -> Plan {

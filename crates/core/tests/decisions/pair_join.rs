@@ -119,6 +119,22 @@ fn a_pod_catches_up_and_writes_are_held() {
                 })
             ),
             (
+                "invalid for a moment and fed until then: writes are held",
+                behind(-1).listed(1, |r| {
+                    r.status = Status::Invalid;
+                    r.since = ago(10);
+                    r.moved = Some(ago(10));
+                })
+            ),
+            (
+                "the same, and a thousand and one behind: wait",
+                behind(-1001).listed(1, |r| {
+                    r.status = Status::Invalid;
+                    r.since = ago(10);
+                    r.moved = Some(ago(10));
+                })
+            ),
+            (
                 "invalid for long: made anew",
                 behind(-1).listed(1, |r| {
                     r.status = Status::Invalid;
