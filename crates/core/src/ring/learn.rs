@@ -2,7 +2,7 @@
 
 use super::ids::{HostId, Member};
 use super::ledger::Known;
-use super::observed::{Answer, MemberView, NodeState, Seen};
+use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
 use super::reason::Why;
 use super::stamp::Found;
 use super::step::Plan;
@@ -123,11 +123,14 @@ pub(super) fn describe(view: &View<'_>, m: &MemberView, node: &Seen) -> Option<K
         Found::StartedWith(_) => true,
         _ => false,
     });
+    // A pod without a gate tells of no disk. While it runs and its node lives, its claim is the one of its data.
+    let ungated = report.is_none() && m.pod.as_ref().is_some_and(|p| p.runs && !p.terminating);
+    let mounted = ran.is_some() || (ungated && node.liveness == Liveness::Up);
     Some(Known {
         host: node.host,
         address: node.address,
         location: location.clone(),
-        volume: ran.and(m.claim).map(|c| c.uid),
+        volume: m.claim.filter(|_| mounted).map(|c| c.uid),
         disk: ran.map(|r| r.disk),
     })
 }

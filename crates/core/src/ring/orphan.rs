@@ -78,7 +78,15 @@ pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) ->
     // A disk may have come back behind another claim: what is to be given up is the disk.
     let mounted = view.seen.report(member).map(|r| r.disk);
     let same = mounted.is_some() && mounted == lost.disk;
-    let old = claim.is_some_and(|c| gone || same || lost.volume.is_none_or(|v| v == c.uid));
+    // Where the old claim is not on record, the new one is told from it by its gate alone: before that has looked, to
+    // delete what is there would go on for ever.
+    let looked = mounted.is_some()
+        || view
+            .seen
+            .member(member)
+            .and_then(|m| m.pod.as_ref())
+            .is_some_and(|p| p.runs);
+    let old = claim.is_some_and(|c| gone || same || lost.volume.map_or(looked, |v| v == c.uid));
     if !old {
         let member = member.clone();
         return Plan::because(Why::Evicting { member });

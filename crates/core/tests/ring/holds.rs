@@ -292,6 +292,12 @@ fn n23_pods_without_a_gate_get_records_and_nothing_else() {
     let plan = old.plan();
     let next = plan.steps[0].ledger().unwrap().clone();
     assert_eq!(next.known.len(), 3);
+    assert!(
+        next.known
+            .values()
+            .all(|k| k.volume.is_some() && k.disk.is_none()),
+        "what they run on is theirs, and no gate has named a disk"
+    );
     old.ledger = next;
     let plan = old.plan();
     assert!(plan.steps.iter().all(|s| matches!(s, Step::CreateRecord { .. })) && !plan.steps.is_empty());

@@ -3,9 +3,11 @@
 use super::situation::{NOW, Situation, address, known, member, ready, whole};
 use mainstay_core::ring::ids::{DiskId, GrantNumber, PodUid, VolumeUid};
 use mainstay_core::ring::invariants::{Invariant, check};
-use mainstay_core::ring::ledger::{Ledger, Phase, Task, Work};
+use mainstay_core::ring::ledger::{Known, Ledger, Phase, Task, Work};
 use mainstay_core::ring::observed::{Liveness, NodeState};
 use mainstay_core::ring::reason::Why;
+use mainstay_core::ring::record::RecordMap;
+use mainstay_core::ring::spec::ReplaceBy;
 use mainstay_core::ring::stamp::Found;
 use mainstay_core::ring::{Plan, Step};
 use std::time::Duration;
@@ -207,6 +209,45 @@ fn a_labelled_volume_is_given_up_also_when_its_disk_came_back_behind_another_cla
     assert!(
         !gives_up(&moved),
         "the new one is not deleted before its gate has looked"
+    );
+}
+
+#[test]
+fn a_labelled_volume_that_is_not_on_record_is_given_up_once() {
+    let mut unknown = whole();
+    let lost = Known {
+        volume: None,
+        disk: None,
+        ..known(1)
+    };
+    unknown.ledger.known.insert(member(1), lost.clone());
+    unknown.ledger.work = Some(Work {
+        member: member(1),
+        task: Task::Replace { lost, manual: true },
+        phase: Phase::Evicting,
+        since: NOW,
+        failed: 0,
+    });
+    let view = &mut unknown.seen.members[1];
+    view.replace_label = true;
+    view.record.as_mut().unwrap().map = RecordMap::print(
+        &unknown.ledger.known[&member(1)],
+        ReplaceBy::Host,
+        unknown.ledger.cluster,
+    );
+    view.pod.as_mut().unwrap().report = None;
+    let gives_up = |s: &Situation| {
+        let plan = s.plan();
+        plan.steps.iter().any(|s| matches!(s, Step::DeleteClaim { .. }))
+    };
+    // Nobody answers for it, and its pod is one without a gate.
+    unknown.seen.answers.retain(|a| a.by != member(1));
+    assert!(gives_up(&unknown), "it runs: {}", unknown.text());
+    unknown.seen.members[1].pod.as_mut().unwrap().runs = false;
+    assert!(
+        !gives_up(&unknown),
+        "it may be the new one, whose gate has not looked yet: {}",
+        unknown.text()
     );
 }
 

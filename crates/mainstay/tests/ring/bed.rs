@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use api::RingCluster;
-use api::ring::RingClusterStatus;
+use api::ring::{Rack, RingClusterStatus};
 use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_mins(3);
 pub(crate) const NAME: &str = "ring";
 /// The members of the ring of three, one in each rack.
 pub(crate) const MEMBERS: [&str; 3] = ["ring-a-0", "ring-b-0", "ring-c-0"];
+/// The same of the largest ring.
+const ALL: [&str; 5] = ["ring-a-0", "ring-b-0", "ring-c-0", "ring-d-0", "ring-e-0"];
 const ADMIN: u16 = 9999;
 /// What users are shown is what is tried.
 const EXAMPLE: &str = include_str!("../../../../examples/ring.yaml");
@@ -47,7 +49,7 @@ pub(crate) struct Bed {
     kubernetes: Kubernetes,
     pub(crate) nodes: Nodes,
     pub(crate) client: Client,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     watching: JoinHandle<()>,
     most: Arc<AtomicUsize>,
     pub(crate) members: Vec<&'static str>,
@@ -60,6 +62,8 @@ pub(crate) struct Kind {
     pub(crate) profile: &'static str,
     pub(crate) members: usize,
     pub(crate) copies: u8,
+    /// So many seconds of the database in one of the clock.
+    pub(crate) scale: u8,
 }
 
 impl Kind {
@@ -69,6 +73,12 @@ impl Kind {
         profile: "raft-2025",
         members: 3,
         copies: 3,
+        scale: 4,
+    };
+    /// The same, twice as fast: for a scenario that is long in itself.
+    pub(crate) const QUICK: Self = Self {
+        scale: 8,
+        ..Self::THREE
     };
     /// The seed's own: two, of a version in which no majority decides.
     pub(crate) const PAIR: Self = Self {
@@ -76,6 +86,7 @@ impl Kind {
         profile: "gossip-5.2",
         members: 2,
         copies: 2,
+        scale: 4,
     };
 }
 
@@ -113,6 +124,7 @@ impl Bed {
         let listening = kubernetes
             .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
             .await?;
+        std::fs::write(folder.join("config"), listening.kubeconfig())?;
         let own = env!("CARGO_BIN_EXE_mainstay");
         // What the image of the database would have in /usr/bin.
         let database = folder.join("scylla");
@@ -164,7 +176,7 @@ impl Bed {
     /// A ring of this kind is declared, and nobody keeps it yet.
     pub(crate) async fn of(kind: Kind) -> Result<Self> {
         let mut bed = Self::new().await?;
-        bed.members.truncate(kind.members);
+        bed.members = ALL.into_iter().take(kind.members).collect();
         bed.create(kind).await?;
         Ok(bed)
     }
@@ -199,34 +211,49 @@ impl Bed {
 
     pub(crate) async fn end(self) -> Result<()> {
         self.watching.abort();
-        let most = self.most.load(Ordering::Relaxed);
+        let (most, declared) = (self.most.load(Ordering::Relaxed), self.members.len());
         self.nodes.stop().await;
         self.kubernetes.shutdown().await;
         std::fs::remove_dir_all(&self.folder).context("the folder is left")?;
-        ensure!(most <= 3, "a member saw {most} members, and 3 were declared");
+        ensure!(
+            most <= declared,
+            "a member saw {most} members, and {declared} were declared"
+        );
         Ok(())
     }
 
     /// The ring of `examples/`, with stand-ins for databases.
-    async fn create(&self, kind: Kind) -> Result<()> {
+    pub(crate) async fn create(&self, kind: Kind) -> Result<()> {
         let mut ring: RingCluster = serde_saphyr::from_str(EXAMPLE)?;
         ring.metadata.namespace = Some("default".to_owned());
         ring.spec.command = Some(self.folder.join("scylla").display().to_string());
         ring.spec.image = format!("scylladb/scylla:{}", kind.version);
-        ring.spec.racks.truncate(kind.members);
-        ring.spec.flags = [
-            "--time-scale=4",
-            "--stream-seconds=4",
-            "--dc=dc1",
-            "--rack=$(RACK)",
-        ]
-        .map(str::to_owned)
-        .to_vec();
+        let one = ring.spec.racks[0].clone();
+        let rack = |member: &&str| Rack {
+            name: member.replace("ring-", "").replace("-0", ""),
+            ..one.clone()
+        };
+        ring.spec.racks = ALL.iter().take(kind.members).map(rack).collect();
+        ring.spec.flags = ["--stream-seconds=4", "--dc=dc1", "--rack=$(RACK)"]
+            .map(str::to_owned)
+            .to_vec();
+        ring.spec.flags.push(format!("--time-scale={}", kind.scale));
         ring.spec.flags.push(format!("--admin-port={ADMIN}"));
         ring.spec.flags.push(format!("--copies={}", kind.copies));
         ring.spec.flags.push(format!("--profile={}", kind.profile));
+        let generic = self.configure("")?;
+        ring.spec
+            .flags
+            .push(format!("--options-file={}", generic.display()));
         self.rings().create(&PostParams::default(), &ring).await?;
         Ok(())
+    }
+
+    /// The generic configuration, which an image would have in /etc/scylla: every start reads it.
+    pub(crate) fn configure(&self, more: &str) -> Result<PathBuf> {
+        let path = self.folder.join("scylla.yaml");
+        std::fs::write(&path, format!("cluster_name: ring\n{more}"))?;
+        Ok(path)
     }
 
     /// Another number of members in the last rack.
@@ -357,6 +384,11 @@ impl Bed {
         )?)
     }
 
+    /// What a human orders there.
+    pub(crate) async fn order(&self, member: &str, path: &str) -> Result<()> {
+        ask(&self.client, member, 10_000, "POST", path).await.map(drop)
+    }
+
     pub(crate) async fn admin(&self, member: &str, method: &str, path: &str) -> Result<Value> {
         Ok(serde_json::from_str(
             &ask(&self.client, member, ADMIN, method, path).await?,
@@ -393,44 +425,6 @@ impl Bed {
 
     pub(crate) fn party(member: &str) -> Party {
         Party::pod("default", member)
-    }
-
-    /// The new node has the place of the old one, the others agree, and the rows are there.
-    pub(crate) async fn is_replaced(&self, member: &str, old: &str) -> Result<()> {
-        let new = self.host_of(member).await?;
-        ensure!(new != old, "{member} still is {old}");
-        let members = self.members.len();
-        for other in &self.members {
-            let listed = self.rest(other, "/storage_service/host_id").await?;
-            let hosts: Vec<&str> = listed
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|pair| pair["value"].as_str())
-                .collect();
-            ensure!(hosts.len() == members, "{other} lists {hosts:?}");
-            ensure!(!hosts.contains(&old), "{other} still lists {old}");
-        }
-        let effective = self.rest(member, "/v2/config/replace_node_first_boot").await?;
-        ensure!(
-            effective == old,
-            "it was started with {effective}, not with {old}"
-        );
-        let rows = self.admin(member, "GET", "/rows").await?;
-        let rows = rows.as_array().map_or(0, Vec::len);
-        ensure!(rows == 20, "{member} has {rows} of 20 rows");
-        let record = self
-            .maps()
-            .get(&format!("{member}-autoreplacement-config"))
-            .await?;
-        let line = record
-            .data
-            .and_then(|mut data| data.remove("autoreplacement.config"));
-        ensure!(
-            line.as_deref() == Some(&format!("replace-node-first-boot: {new}\n")),
-            "{line:?}"
-        );
-        Ok(())
     }
 }
 

@@ -10,9 +10,19 @@
 
 mod attended;
 mod bed;
+mod first_boot;
+mod five;
+mod generic;
 mod kills;
+mod looks;
 mod manifests;
+mod misplaced;
+mod namesake;
+mod orphan;
+mod removed;
 mod sleep;
+mod twin;
+mod ungated;
 mod unseen;
 
 use anyhow::{Context, Result, ensure};

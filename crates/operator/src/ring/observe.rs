@@ -281,6 +281,15 @@ async fn claim(
     }))
 }
 
+/// Was the database of this member started? Its gate tells. Where none has told, because the pod has none (it is older,
+/// or scylla-operator's) or could not reach the API before a start, who is ready has started.
+fn has_started(m: &MemberView) -> bool {
+    m.pod.as_ref().is_some_and(|pod| match pod.report {
+        Some(report) => report.found.runs(),
+        None => pod.runs,
+    })
+}
+
 /// Every member whose database was started, and how it is asked.
 fn started(
     cluster: &Cluster,
@@ -288,16 +297,8 @@ fn started(
     at: &BTreeMap<Member, IpAddr>,
     agent: Option<&Agent>,
 ) -> Vec<(Member, Database)> {
-    let started = |m: &MemberView| {
-        if cluster.attends.is_some() {
-            // No gate of ours has reported: who is ready has started.
-            return m.pod.as_ref().is_some_and(|p| p.runs);
-        }
-        let report = m.pod.as_ref().and_then(|p| p.report);
-        report.is_some_and(|r| r.found.runs())
-    };
     let (patience, engine) = (cluster.settings.probe, seen.spec.engine);
-    let asked = seen.members.iter().filter(|m| started(m)).filter_map(|m| {
+    let asked = seen.members.iter().filter(|m| has_started(m)).filter_map(|m| {
         let at = *at.get(&m.member)?;
         let database = match (&cluster.attends, agent) {
             (None, _) => Database::at(engine, at, patience),
@@ -346,4 +347,48 @@ async fn ask_all(
     });
     let all = join_all(asked).await.into_iter().flatten();
     all.map(|(by, at, said)| said.answer(by, at, hearts)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn view(report: Option<&str>, ready: bool) -> MemberView {
+        let mut object: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "ring-a-0", "uid": "00000000-0000-0000-0000-000000000001" },
+            "status": { "containerStatuses": [
+                { "name": "scylla", "ready": ready, "restartCount": 0, "image": "", "imageID": "" },
+            ] },
+        }))
+        .unwrap();
+        let found = report.map(|found| {
+            format!(r#"{{"disk":"00000000-0000-0000-0000-000000000002","ran":false,"found":{found}}}"#)
+        });
+        object.metadata.annotations =
+            found.map(|text| BTreeMap::from([(REPORT_ANNOTATION.to_owned(), text)]));
+        MemberView {
+            member: "ring-a-0".parse().unwrap(),
+            service: None,
+            address: None,
+            pod: pod(&object, ("dc", "rack")),
+            claim: None,
+            record: None,
+            replace_label: false,
+            maintenance: false,
+            waits_unbootstrapped_since: None,
+            noted_host: None,
+        }
+    }
+
+    #[test]
+    fn n23_a_pod_without_a_gate_is_asked_while_it_is_ready_and_a_gate_is_believed_before_that() {
+        assert!(has_started(&view(None, true)));
+        assert!(!has_started(&view(None, false)));
+        assert!(!has_started(&view(Some(r#""empty""#), true)), "its gate holds it");
+        assert!(
+            has_started(&view(Some(r#"{"startedWith":1}"#), false)),
+            "it joins"
+        );
+    }
 }

@@ -95,6 +95,25 @@ fn n8_two_lost_in_five_one_at_a_time_or_the_databases_refusal_is_shown() {
 }
 
 #[test]
+fn n8_when_a_human_declares_one_of_two_dead_for_good_they_are_replaced_one_after_the_other() {
+    let mut bench = Bench::whole(Profile::Raft2026, 5, 3);
+    let given_up = bench.known(3).host;
+    assert!(!bench.world.ring.exclude_node(0, given_up), "it lives");
+    bench.wipe(1);
+    bench.wipe(3);
+    bench.pass(10);
+    untouched(&bench, 5);
+    assert!(bench.world.ring.exclude_node(0, given_up));
+    assert!(bench.heals(40), "{}", bench.text());
+    assert_eq!(bench.grants(), 7, "one permission each");
+    let done = |member: &str| {
+        let text = format!("{member} is whole again");
+        bench.notes.iter().position(|note| note.contains(&text))
+    };
+    assert!(done("ring-r1-1").is_some() && done("ring-r1-1") < done("ring-r0-3"));
+}
+
+#[test]
 fn n10_a_first_bootstrap_that_was_cut_off_begins_again_on_a_clean_disk_and_replaces_nobody() {
     for profile in ALL {
         let mut bench = Bench::declared(profile, 3, 3);

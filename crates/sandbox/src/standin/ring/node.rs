@@ -25,6 +25,8 @@ pub(super) struct Node {
     pub(super) drained: bool,
     /// Nodes that may become members: what they began is not taken back.
     agreed: BTreeSet<HostId>,
+    /// Who told something of its own accord since it was last asked.
+    told: BTreeSet<Address>,
 }
 
 impl Node {
@@ -47,6 +49,7 @@ impl Node {
             folder,
             drained: false,
             agreed: BTreeSet::new(),
+            told: BTreeSet::new(),
         })
     }
 
@@ -184,8 +187,15 @@ impl Node {
             process: here.process.clone(),
             rows: here.disk.rows.clone(),
             left: self.ring.topology.left.clone(),
+            excluded: self.ring.topology.excluded.clone(),
             joining: self.ring.topology.joining,
         })
+    }
+
+    /// What another one told of its own accord.
+    pub(super) fn hear(&mut self, told: Snapshot) {
+        self.told.insert(told.address);
+        self.absorb(told);
     }
 
     /// What another one told.
@@ -196,6 +206,7 @@ impl Node {
             mut process,
             rows,
             left,
+            excluded,
             joining,
         } = told;
         if address == self.config.broadcast || self.faults.dropped.contains(&address) {
@@ -206,6 +217,7 @@ impl Node {
             left.into_iter()
                 .filter(|host| Some(*host) != own || self.config.profile.is_raft()),
         );
+        self.ring.topology.excluded.extend(excluded);
         if self.config.profile.is_raft() && self.ring.topology.joining.is_none() {
             let open = |(host, _): &(HostId, Option<HostId>)| {
                 !self.ring.topology.left.contains(host) && !self.agreed.contains(host)
@@ -225,8 +237,12 @@ impl Node {
         }
     }
 
-    /// It did not answer: nothing of it is to be counted on.
+    /// It did not answer: nothing of it is to be counted on, unless it spoke by itself. Whoever is heard lives, also if
+    /// its address leads somewhere else by now.
     pub(super) fn silent(&mut self, address: Address) {
+        if self.told.remove(&address) {
+            return;
+        }
         let at = self.place(address);
         if let Some(place) = self.ring.places.get_mut(at) {
             place.process = None;

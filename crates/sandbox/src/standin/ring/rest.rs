@@ -64,7 +64,8 @@ fn get<'a>(node: &Node, path: &str, argument: &impl Fn(&str) -> &'a str) -> Answ
         return ask(node, request);
     }
     match path {
-        "/storage_service/nodes/moving" | "/storage_service/nodes/excluded" => Answer::Value(json!([])),
+        "/storage_service/nodes/moving" => Answer::Value(json!([])),
+        "/storage_service/nodes/excluded" => Answer::Value(json!(node.ring.excluded())),
         "/storage_service/tokens" => Answer::Value(json!(tokens(node, |_| true))),
         "/storage_service/keyspaces" => Answer::Value(json!(["ks"])),
         "/storage_service/scylla_release_version" => Answer::Value(json!(version(node.config.profile))),
@@ -124,6 +125,8 @@ fn tokens(node: &Node, which: impl Fn(&Endpoint) -> bool) -> Vec<String> {
     let owners = view(node).filter(|(_, e)| e.is_owner() && which(e));
     let mut tokens: Vec<u64> = owners.filter_map(|(_, e)| e.token).collect();
     tokens.sort_unstable();
+    // A token has one owner: who takes a place has the token of the one before, who may still be known for a moment.
+    tokens.dedup();
     tokens.iter().map(ToString::to_string).collect()
 }
 
@@ -229,6 +232,15 @@ fn post<'a>(node: &mut Node, path: &str, argument: &impl Fn(&str) -> &'a str) ->
             Ok(host) => refused(
                 500,
                 &format!("removenode[{host}]: rejected, the node is alive or another is down"),
+            ),
+            Err(error) => refused(400, &error.to_string()),
+        },
+        // One at a time here. The others hear of it by gossip.
+        "/storage_service/exclude_node" => match argument("hosts").parse::<HostId>() {
+            Ok(host) if node.ring.exclude_node(ME, host) => Answer::Value(Value::Null),
+            Ok(host) => refused(
+                500,
+                &format!("{host} is alive or no member, a majority is away, or this version cannot exclude"),
             ),
             Err(error) => refused(400, &error.to_string()),
         },

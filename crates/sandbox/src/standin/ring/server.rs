@@ -176,7 +176,7 @@ impl Shared {
         Some(match message {
             Message::Gossip(told) => {
                 if let Some(told) = told {
-                    node.absorb(*told);
+                    node.hear(*told);
                 }
                 Reply::Snapshot(Box::new(node.snapshot()?))
             }
@@ -192,6 +192,8 @@ impl Shared {
             Message::Consent(_) => Reply::Ok,
             Message::Store(row) => {
                 node.store(row);
+                // Whatever is acknowledged is kept, also if this was the last that it did.
+                node.save().ok()?;
                 Reply::Ok
             }
         })

@@ -24,6 +24,7 @@ pub(super) struct Snapshot {
     pub(super) process: Option<Process>,
     pub(super) rows: BTreeSet<u16>,
     pub(super) left: BTreeSet<HostId>,
+    pub(super) excluded: BTreeSet<HostId>,
     pub(super) joining: Option<(HostId, Option<HostId>)>,
 }
 

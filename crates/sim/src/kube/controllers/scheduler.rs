@@ -58,10 +58,13 @@ fn choose<'a>(
             "pod has unbound immediate PersistentVolumeClaims: {claim}"
         ));
     }
+    let volumes = volumes_of(pod, view);
     let mut reasons: Vec<&str> = Vec::new();
     let mut fitting: Vec<&'a str> = Vec::new();
     for node in nodes {
-        match objection(pod, node, placed) {
+        let elsewhere = volumes.iter().any(|volume| !reaches(volume, node));
+        let elsewhere = elsewhere.then_some("node(s) had volume node affinity conflict");
+        match objection(pod, node, placed).or(elsewhere) {
             Some(reason) => reasons.push(reason),
             None => fitting.push(name_of(node)),
         }
@@ -87,20 +90,49 @@ fn choose<'a>(
         })
 }
 
-fn unbound_claim<'a>(pod: &'a Value, view: &dyn View) -> Option<&'a str> {
-    let claims = view.list(Kind::PersistentVolumeClaim);
+/// The names of the claims that a pod mounts.
+fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
     items(pod, "/spec/volumes")
         .iter()
         .map(|volume| text(volume, "/persistentVolumeClaim/claimName"))
         .filter(|name| !name.is_empty())
-        .find(|name| {
-            !claims.iter().any(|claim| {
-                name_of(claim) == *name
-                    && namespace_of(claim) == namespace_of(pod)
-                    && text(claim, "/status/phase") == "Bound"
-                    && !is_deleting(claim)
-            })
+}
+
+fn unbound_claim<'a>(pod: &'a Value, view: &dyn View) -> Option<&'a str> {
+    let claims = view.list(Kind::PersistentVolumeClaim);
+    claims_of(pod).find(|name| {
+        !claims.iter().any(|claim| {
+            name_of(claim) == *name
+                && namespace_of(claim) == namespace_of(pod)
+                && text(claim, "/status/phase") == "Bound"
+                && !is_deleting(claim)
         })
+    })
+}
+
+/// The volumes behind the claims of a pod.
+fn volumes_of<'a>(pod: &Value, view: &'a dyn View) -> Vec<&'a Value> {
+    let mounted = |claim: &&Value| {
+        namespace_of(claim) == namespace_of(pod) && claims_of(pod).any(|name| name == name_of(claim))
+    };
+    let claims: Vec<&Value> = view
+        .list(Kind::PersistentVolumeClaim)
+        .into_iter()
+        .filter(mounted)
+        .collect();
+    let bound = |volume: &&Value| {
+        let mut names = claims.iter().map(|claim| text(claim, "/spec/volumeName"));
+        names.any(|name| name == name_of(volume))
+    };
+    let volumes = view.list(Kind::PersistentVolume);
+    volumes.into_iter().filter(bound).collect()
+}
+
+/// Can a volume be used on a node? One that names no nodes can be used on all. Fields of the node are not looked at,
+/// only its labels.
+fn reaches(volume: &Value, node: &Value) -> bool {
+    let terms = items(volume, "/spec/nodeAffinity/required/nodeSelectorTerms");
+    terms.is_empty() || terms.iter().any(|term| selects(Some(term), node))
 }
 
 /// Why a pod cannot go to a node, in upstream's words.

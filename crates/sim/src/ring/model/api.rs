@@ -2,7 +2,7 @@
 
 use super::node::{Endpoint, Process, Status};
 use super::profile::Profile;
-use super::ring::Ring;
+use super::ring::{Ring, Topology};
 use mainstay_core::ring::answers::{CassandraReplies, GossipRow, ScyllaReplies};
 use mainstay_core::ring::ids::{Address, HostId, Location, Name};
 use mainstay_core::ring::observed::Keyspace;
@@ -86,7 +86,7 @@ impl Ring {
             joining: view.with(|e| matches!(e.status, Status::Boot | Status::BootReplace)),
             leaving: view.with(|e| e.status == Status::Leaving),
             owners: view.with(Endpoint::is_owner),
-            excluded: Vec::new(),
+            excluded: self.excluded(),
             locations: addresses
                 .iter()
                 .filter_map(|a| Some((*a, view.location(*a)?)))
@@ -120,6 +120,12 @@ impl Ring {
             schema_agrees: true,
             keyspaces: self.keyspaces(at),
         })
+    }
+
+    /// `GET /storage_service/nodes/excluded`.
+    pub fn excluded(&self) -> Vec<HostId> {
+        let Topology { excluded, left, .. } = &self.topology;
+        excluded.difference(left).copied().collect()
     }
 
     fn keyspaces(&self, at: usize) -> Vec<Keyspace> {

@@ -99,7 +99,8 @@ impl Ring {
     fn away_from(&self, at: usize, target: Option<HostId>) -> BTreeSet<HostId> {
         let away = |host: &HostId| {
             let place = self.alive(*host);
-            Some(*host) != target && place.is_none_or(|p| !self.linked(p, at))
+            let waited_for = Some(*host) != target && !self.topology.excluded.contains(host);
+            waited_for && place.is_none_or(|p| !self.linked(p, at))
         };
         self.truth.keys().copied().filter(away).collect()
     }
@@ -253,6 +254,17 @@ impl Ring {
                 local.left = true;
             }
         }
+    }
+
+    /// A human declares a dead member dead for good (`nodetool excludenode`, from 2026.1 on), by the word of the node in
+    /// this place. It stays a member until it is replaced or removed; nobody waits for it any more.
+    pub fn exclude_node(&mut self, at: usize, host: HostId) -> bool {
+        let dead = self.truth.contains_key(&host) && self.alive(host).is_none();
+        let may = self.profile == Profile::Raft2026 && dead && self.has_quorum(at);
+        if may {
+            self.topology.excluded.insert(host);
+        }
+        may
     }
 
     /// A human removes a dead member (`nodetool removenode`).

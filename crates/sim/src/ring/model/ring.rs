@@ -39,6 +39,8 @@ pub struct Topology {
     pub joining: Option<(HostId, Option<HostId>)>,
     /// Who has left, or was banned.
     pub left: BTreeSet<HostId>,
+    /// Whom a human declared dead for good: nobody waits for them.
+    pub excluded: BTreeSet<HostId>,
 }
 
 /// The ring.

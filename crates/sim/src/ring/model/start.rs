@@ -305,7 +305,8 @@ impl Ring {
                 return Err(Refusal::Alive(target));
             }
         }
-        let dead = |host: &&HostId| Some(**host) != target && !up(**host);
+        let excluded = &self.topology.excluded;
+        let dead = |host: &&HostId| Some(**host) != target && !excluded.contains(*host) && !up(**host);
         if self.topology.joining.is_some() || self.truth.keys().any(|h| dead(&h)) {
             return Err(Refusal::RequiredDead);
         }

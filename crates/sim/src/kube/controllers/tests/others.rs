@@ -323,6 +323,38 @@ fn a_pod_goes_where_it_may_and_says_why_it_cannot() {
 }
 
 #[test]
+fn a_pod_waits_for_the_node_that_its_volume_is_bound_to() {
+    let mut world = World::new(&["n1", "n2"]);
+    for node in ["n1", "n2"] {
+        world.change(Kind::Node, node, &["metadata", "labels"], json!({ "host": node }));
+    }
+    world.create(stateful_set(1));
+    world.settle();
+    let home = text(world.get(Kind::Pod, "db-0"), "/spec/nodeName").to_owned();
+    let volume = text(
+        world.get(Kind::PersistentVolumeClaim, "data-db-0"),
+        "/spec/volumeName",
+    )
+    .to_owned();
+    let there = json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [
+        { "key": "host", "operator": "In", "values": [home] },
+    ] }] } });
+    world.change(Kind::PersistentVolume, &volume, &["spec", "nodeAffinity"], there);
+    world.change(Kind::Node, &home, &["spec", "unschedulable"], json!(true));
+    world.delete(Kind::Pod, "db-0");
+    world.finish();
+    let pod = world.get(Kind::Pod, "db-0");
+    assert_eq!(text(pod, "/spec/nodeName"), "");
+    assert_eq!(
+        text(pod, "/status/conditions/0/message"),
+        "0/2 nodes are available: 1 node(s) had volume node affinity conflict, 1 node(s) were unschedulable."
+    );
+    world.change(Kind::Node, &home, &["spec", "unschedulable"], json!(false));
+    world.settle();
+    assert_eq!(text(world.get(Kind::Pod, "db-0"), "/spec/nodeName"), home);
+}
+
+#[test]
 fn pods_of_one_set_are_spread() {
     let mut world = World::new(&["n1", "n2", "n3"]);
     world.create(stateful_set(3));
