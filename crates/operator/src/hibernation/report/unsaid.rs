@@ -62,10 +62,10 @@ mod tests {
         assert_eq!(unsaid.after(&[Why::RetryAsked]), [Why::RetryAsked]);
         unsaid.on(&night, &[step(true, None), step(false, Some("conflict"))], false);
         unsaid.on(&[Why::Unlocked], &[step(true, None)], false);
-        let all = [Why::RetryAsked, Why::Unlocked, captured.clone()];
+        let all = [Why::RetryAsked, captured.clone(), Why::Unlocked];
         assert_eq!(unsaid.after(&[Why::RetryAsked]), all);
         assert_eq!(
-            unsaid.after(&[captured.clone()]),
+            unsaid.after(std::slice::from_ref(&captured)),
             [captured, Why::Unlocked],
             "nothing twice"
         );
