@@ -1,7 +1,7 @@
 //! N8 and N25: in a ring of five.
 
 use super::bed::{Bed, Kind, is_whole};
-use super::looks::against;
+use super::looks::{against, gate};
 use super::says;
 use anyhow::{Context, Result, ensure};
 use sandbox::node::Direction;
@@ -79,6 +79,9 @@ async fn n8_n25_in_five_a_minority_holds_and_of_two_lost_one_is_replaced_at_a_ti
     ensure!(why.contains(minority), "{why}");
 
     bed.lose(second).await?;
+    // Before it is seen to be lost the ring is not mended: with all others there, the first would be replaced.
+    bed.until("without a second one", |s| gate(s, second) == "Empty")
+        .await?;
     cut(&bed, false).await?;
     let refusal = "request canceled because some required nodes are dead";
     let both = [LOST, second];
