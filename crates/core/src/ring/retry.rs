@@ -282,7 +282,7 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
         next.founded = true;
         next.work = None;
     });
-    let (host, labelled) = (node.host, m.replace_label);
+    let host = node.host;
     let why = match &work.task {
         Task::Replace { lost, .. } => Why::Replaced {
             member: member.clone(),
@@ -294,30 +294,25 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
             host,
         },
     };
-    // The label first: with it, and without the work, another replacement would begin.
-    let mut plan = Plan::because(why);
-    let manual = matches!(work.task, Task::Replace { manual: true, .. });
-    if let Some(service) = m.service.filter(|_| labelled && manual) {
-        let step = Step::RemoveReplaceLabel {
-            member: member.clone(),
-            service,
-        };
-        plan = plan.then(step).also(Why::LabelDone { member });
-    }
-    Some(plan.write(next))
+    Some(label_off(Plan::because(why), m, work).write(next))
 }
 
 /// Its disk says that it has joined, and all who could have seen it are lost: they wait for this place, so it is free. It
 /// is put on record when one of them is back and sees it; until then whoever it replaced is not on record either, because
 /// that one's disk is not the member's any more.
 fn joined_unseen(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
-    let (_, _, report) = present(view, work)?;
+    let (m, _, report) = present(view, work)?;
     let Found::Started(host) = report.found else {
         return None;
     };
-    let mut others = view.ledger.known.keys().filter(|m| **m != work.member);
-    let unseen = view.witnesses(&work.member).is_empty() && others.all(|m| view.is_lost(m));
-    let joins = matches!(work.task, Task::Join | Task::Replace { .. });
+    let others = || view.ledger.known.keys().filter(|m| **m != work.member);
+    let unseen = view.witnesses(&work.member).is_empty() && others().all(|m| view.is_lost(m));
+    let joins = match &work.task {
+        Task::Join => true,
+        // Without anybody else on record there is nobody who could wait for this place.
+        Task::Replace { .. } => others().next().is_some(),
+        Task::Found | Task::Leave { .. } => false,
+    };
     if !joins || !unseen || report.disk != grant.disk {
         return None;
     }
@@ -326,7 +321,23 @@ fn joined_unseen(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
         next.known.remove(&member);
         next.work = None;
     });
-    Some(Plan::because(Why::JoinedUnseen { member, host }).write(next))
+    let plan = Plan::because(Why::JoinedUnseen { member, host });
+    Some(label_off(plan, m, work).write(next))
+}
+
+/// A replacement that a human asked for is over: the label goes. Before the work is taken off the ledger, because with
+/// the label and without the work another one would begin.
+fn label_off(plan: Plan, m: &MemberView, work: &Work) -> Plan {
+    let manual = matches!(work.task, Task::Replace { manual: true, .. });
+    let Some(service) = m.service.filter(|_| m.replace_label && manual) else {
+        return plan;
+    };
+    let member = work.member.clone();
+    let step = Step::RemoveReplaceLabel {
+        member: member.clone(),
+        service,
+    };
+    plan.then(step).also(Why::LabelDone { member })
 }
 
 /// Have enough others answered to believe that a replacement has ended? As many as it took to begin it; or, if others

@@ -3,6 +3,7 @@
 use super::situation::{CLUSTER, NOW, Situation, host, known, member, ready};
 use mainstay_core::ring::ids::{DiskId, HostId, PodUid};
 use mainstay_core::ring::invariants::{Invariant, check};
+use mainstay_core::ring::ledger::Task;
 use mainstay_core::ring::observed::{Liveness, NodeState};
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::spec::{Engine, ReplaceBy};
@@ -115,6 +116,24 @@ fn a_disk_that_is_complete_frees_its_place_when_nobody_is_left_to_see_it() {
         alone.text().contains("when one of them sees it"),
         "{}",
         alone.text()
+    );
+}
+
+#[test]
+fn the_label_of_a_human_goes_before_the_work_does() {
+    let mut labelled = nobody_left(Found::Started(NEW));
+    labelled.seen.members[1].replace_label = true;
+    if let Some(Task::Replace { manual, .. }) = labelled.ledger.work.as_mut().map(|w| &mut w.task) {
+        *manual = true;
+    }
+    let plan = labelled.plan();
+    assert!(
+        matches!(
+            plan.steps.as_slice(),
+            [Step::RemoveReplaceLabel { .. }, Step::WriteLedger(l)] if l.work.is_none()
+        ),
+        "with the label and without the work another replacement would begin: {:?}",
+        plan.steps
     );
 }
 
