@@ -2,7 +2,7 @@
 
 use super::ids::{HostId, Member};
 use super::ledger::Known;
-use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
+use super::observed::{Answer, Liveness, MemberView, NodeState, Pod, Seen};
 use super::reason::Why;
 use super::stamp::Found;
 use super::step::Plan;
@@ -124,7 +124,7 @@ pub(super) fn describe(view: &View<'_>, m: &MemberView, node: &Seen) -> Option<K
         _ => false,
     });
     // A pod without a gate tells of no disk. While it runs and its node lives, its claim is the one of its data.
-    let ungated = report.is_none() && m.pod.as_ref().is_some_and(|p| p.runs && !p.terminating);
+    let ungated = report.is_none() && m.pod.as_ref().is_some_and(Pod::stays);
     let mounted = ran.is_some() || (ungated && node.liveness == Liveness::Up);
     Some(Known {
         host: node.host,

@@ -143,6 +143,13 @@ pub struct Pod {
     pub report: Option<Report>,
 }
 
+impl Pod {
+    /// Does it run, and stay? One that is on its way out still runs, and what its gate said counts no more.
+    pub fn stays(&self) -> bool {
+        self.runs && !self.terminating
+    }
+}
+
 /// What Kubernetes says of a member's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Claim {

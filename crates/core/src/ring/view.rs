@@ -2,7 +2,7 @@
 
 use super::ids::{Address, HostId, Location, Member};
 use super::ledger::{Known, Ledger};
-use super::observed::{Answer, Liveness, MemberView, Observed};
+use super::observed::{Answer, Liveness, MemberView, Observed, Pod};
 use super::spec::Spec;
 use crate::time::Time;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ impl<'a> View<'a> {
     /// Does its pod run, and stay?
     pub fn runs(&self, member: &Member) -> bool {
         let pod = self.seen.member(member).and_then(|m| m.pod.as_ref());
-        pod.is_some_and(|pod| pod.runs && !pod.terminating)
+        pod.is_some_and(Pod::stays)
     }
 
     /// The Node that holds this member's volume has been gone for long enough.

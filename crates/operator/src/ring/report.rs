@@ -15,7 +15,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
 use mainstay_core::ring::Plan;
 use mainstay_core::ring::ledger::Ledger;
-use mainstay_core::ring::observed::{MemberView, Observed};
+use mainstay_core::ring::observed::{MemberView, Observed, Pod};
 use mainstay_core::ring::reason::{self, Why};
 use mainstay_core::ring::stamp::Found;
 use mainstay_core::time::Time;
@@ -233,8 +233,7 @@ fn ready(told: &Told) -> bool {
     let runs = seen.spec.members.iter().all(|d| {
         let pod = seen.member(&d.member).and_then(|m| m.pod.as_ref());
         let known = alone || ledger.known.contains_key(&d.member);
-        // One that is on its way out still runs, and what its gate said counts no more.
-        known && pod.is_some_and(|pod| pod.runs && !pod.terminating)
+        known && pod.is_some_and(Pod::stays)
     });
     runs && !told.plan.reasons.iter().any(Why::needs_human)
 }
