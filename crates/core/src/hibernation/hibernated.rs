@@ -2,7 +2,7 @@
 
 use super::discard;
 use super::falling_asleep::captures;
-use super::ids::ResourceId;
+use super::ids::{ResourceId, TargetName};
 use super::observed::{Call, Look, Power, Severity};
 use super::plan::{Drift, Target};
 use super::point::{Point, PointError};
@@ -57,11 +57,16 @@ impl Night<'_> {
     fn discard(&mut self) {
         for target in discard::honour(&self.view, &self.cycle, &mut self.store) {
             self.purpose = Purpose::Discard;
-            if let Some(progress) = self.cycle.targets.get_mut(&target) {
-                progress.stand = Stand::Done;
-                progress.message = None;
-            }
+            self.over(&target);
             self.say(Why::Discarded { target });
+        }
+    }
+
+    /// Nothing is wrong with what a human gave up.
+    fn over(&mut self, target: &TargetName) {
+        if let Some(progress) = self.cycle.targets.get_mut(target) {
+            progress.stand = Stand::Done;
+            progress.message = None;
         }
     }
 
@@ -72,6 +77,8 @@ impl Night<'_> {
             return;
         };
         if discard::is_given_up(&self.view, &self.cycle, &name) {
+            // Also if whoever gave it up died before the plan could say so.
+            self.over(&name);
             return self.say(Why::LeftAsItIs { target: name });
         }
         let point = match sound(&self.store, target, progress.captured) {

@@ -328,6 +328,7 @@ fn joined(mut point: Point, mut parts: Vec<(u16, Part)>) -> Option<Point> {
     let first = parts.iter().find(|(_, part)| part.cycle == newest);
     let expected = first.map(|(_, part)| part.parts.clone()).unwrap_or_default();
     parts.sort_by_key(|(number, part)| (Reverse((part.cycle, part.leg)), *number));
+    let ages: BTreeMap<u16, _> = parts.iter().map(|(n, p)| (*n, (p.cycle, p.leg))).collect();
     for (index, (_, part)) in parts.into_iter().enumerate() {
         let Part {
             cycle,
@@ -344,7 +345,16 @@ fn joined(mut point: Point, mut parts: Vec<(u16, Part)>) -> Option<Point> {
             point.leg = point.leg.min(leg);
         }
         for (id, entry) in entries {
-            point.entries.entry(id).or_insert(entry);
+            let Some(known) = point.entries.get(&id) else {
+                point.entries.insert(id, entry);
+                continue;
+            };
+            // Only a part that was put back by hand repeats what another has. Where neither is newer, what still has to
+            // be brought back counts: started twice is better than never.
+            let as_new = known.shard.and_then(|n| ages.get(&n)) == Some(&(cycle, leg));
+            if as_new && known.consumed && !entry.consumed {
+                point.entries.insert(id, entry);
+            }
         }
     }
     point.missing = expected.difference(&present).copied().collect();

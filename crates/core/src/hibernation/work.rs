@@ -141,6 +141,15 @@ impl<'a> Work<'a> {
             *self.progress(&target) = again;
             self.say(Why::Discarded { target });
         }
+        // Whoever gave it up may have died before the plan could say so: what failed of it must not hold up the others.
+        let targets = self.cycle.intent.targets.iter().map(|t| t.name.clone());
+        let given_up: Vec<TargetName> = targets.filter(|name| self.is_given_up(name)).collect();
+        for name in given_up {
+            let progress = self.progress(&name);
+            if matches!(progress.stand, Stand::Failed { .. } | Stand::Lost) {
+                *progress = progress.again();
+            }
+        }
     }
 
     /// Did a human give it up in this leg?

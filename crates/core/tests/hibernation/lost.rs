@@ -4,7 +4,7 @@
 use super::bed::{Bed, HOUR, id, intent, name, plan, target};
 use mainstay_core::hibernation::invariants::{Invariant, check};
 use mainstay_core::hibernation::observed::{Severity, Stored};
-use mainstay_core::hibernation::plan::{Drift, Mode, Strategy};
+use mainstay_core::hibernation::plan::{Behaviour, Drift, Intent, Mode, Strategy};
 use mainstay_core::hibernation::state::{Phase, Stand};
 use mainstay_core::hibernation::step::{Decision, Purpose, Step};
 use std::time::Duration;
@@ -283,4 +283,56 @@ fn s48_what_an_interrupted_write_never_wrote_is_not_missed_after_something_was_s
     assert!(!bed.point("web").is_incomplete(), "and nothing is missed");
     bed.morning();
     assert_eq!((bed.phase(), bed.replicas("a")), (Phase::Active, 3));
+}
+
+/// Found by the simulation: the point was given up, the plan did not say so yet, and the turn was over.
+#[test]
+fn what_was_given_up_holds_nobody_up_whenever_the_operator_dies() {
+    let targets = vec![target("db"), target("web")];
+    let things = [("db", "a", 3), ("web", "b", 2)];
+    for after_the_point in [false, true] {
+        let mut bed = Bed::new(plan(intent(targets.clone(), Strategy::Sequential)), &things);
+        bed.settle();
+        bed.broken.insert(id("a"), Severity::Permanent);
+        bed.night();
+        assert_eq!(bed.replicas("b"), 2, "it waits for `db`, which failed");
+        bed.give_up("db");
+        if after_the_point {
+            bed.die_after = Some(|step| matches!(step, Step::WriteShard { .. }));
+            bed.turn();
+            assert!(!bed.point("db").is_open(), "the point is given up");
+        }
+        bed.settle();
+        assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 0));
+        assert_eq!(bed.phase(), Phase::Hibernated);
+        bed.morning();
+        assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 2));
+        assert_eq!(bed.phase(), Phase::Active);
+    }
+}
+
+#[test]
+fn what_was_given_up_asleep_is_not_called_failed_whenever_the_operator_dies() {
+    let behaviour = Behaviour {
+        mode: Mode::BestEffort,
+        retries: 0,
+    };
+    let targets = vec![target("db"), target("web")];
+    let intent = Intent::new(targets, Strategy::Parallel { max: None }, behaviour).unwrap();
+    let mut bed = Bed::new(plan(intent), &[("db", "a", 3), ("web", "b", 2)]);
+    bed.settle();
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.night();
+    assert_eq!(bed.phase(), Phase::Hibernated, "all but `db`");
+    let db = |bed: &Bed| bed.state.as_ref().unwrap().open.as_ref().unwrap().targets[&name("db")].clone();
+    assert!(matches!(db(&bed).stand, Stand::Failed { .. }));
+    bed.give_up("db");
+    bed.die_after = Some(|step| matches!(step, Step::WriteShard { .. }));
+    bed.turn();
+    assert!(
+        matches!(db(&bed).stand, Stand::Failed { .. }),
+        "it could not say so"
+    );
+    bed.settle();
+    assert_eq!((db(&bed).stand, db(&bed).message), (Stand::Done, None));
 }

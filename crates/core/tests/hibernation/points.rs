@@ -412,6 +412,42 @@ fn s48_a_part_of_an_older_night_that_is_put_back_does_not_hide_what_was_captured
     assert_eq!(read.entries[&id("a")].state, json!({ "replicas": 5 }));
 }
 
+/// Found by the simulation: somebody put back a part of an earlier leg that was used then, beside the one that counts.
+#[test]
+fn s48_a_used_part_that_is_put_back_hides_nothing_between_two_writes() {
+    let capture = |live| Capture {
+        state: json!({ "replicas": 3 }),
+        live,
+        settled: true,
+    };
+    let one_in = |point: &mut Point, number: u16| {
+        point.entries.values_mut().for_each(|e| e.shard = Some(number));
+    };
+    let shard_of = |point: Point| empty_store().put(point).unwrap().shards().next().unwrap().clone();
+    let empty = Point::empty(noop(), name("web"));
+    let (mut old, _) = empty.save_or_preserve(CycleId(1), 1, "before", &[(id("a"), capture(true))].into());
+    old.entries.get_mut(&id("a")).unwrap().consumed = true;
+    one_in(&mut old, 1);
+    let both = [(id("a"), capture(true)), (id("b"), capture(false))].into();
+    let (mut new, _) = empty.save_or_preserve(CycleId(1), 3, "now", &both);
+    one_in(&mut new, 2);
+    let shards = vec![shard_of(old), shard_of(new)];
+    assert_eq!((shards[0].number, shards[1].number), (1, 2));
+    let store = Store::new(PlanName::parse("staging").unwrap(), shards);
+    let mut point = store.load(&noop(), &name("web")).unwrap().unwrap();
+    assert!(!point.entries[&id("a")].consumed, "the newer part counts");
+    // `b` needs no start. The operator says so, and dies after the first of two writes.
+    point.entries.get_mut(&id("b")).unwrap().consumed = true;
+    let after = store.put(point).unwrap();
+    let writes = after.changed_from(&store);
+    assert_eq!(writes.len(), 2);
+    let between = store.after(&writes[0]);
+    for store in [between, after] {
+        let point = store.load(&noop(), &name("web")).unwrap().unwrap();
+        assert!(!point.entries[&id("a")].consumed, "it is still to be woken");
+    }
+}
+
 #[test]
 fn s48_a_write_that_is_interrupted_between_two_configmaps_loses_nothing() {
     let small = |shards| Store::with_budget(PlanName::parse("staging").unwrap(), shards, 1200);

@@ -21,8 +21,7 @@ pub(super) struct Spoilt {
 pub(super) fn spoil_or_repair(world: &mut World, chance: &mut Chance) -> String {
     if !world.spoilt.is_empty() && chance.one_in(2) {
         let index = usize::from(chance.pick(u8::try_from(world.spoilt.len()).unwrap_or(1)));
-        let one = world.spoilt.remove(index.min(world.spoilt.len() - 1));
-        return repair(world, one);
+        return repair_newest(world, index.min(world.spoilt.len() - 1));
     }
     // A plan that remembers nothing has only its points: whoever deletes them then has no plan and no points.
     let remembers = world.object.as_ref().is_some_and(|o| o.state.is_some());
@@ -35,9 +34,20 @@ pub(super) fn spoil_or_repair(world: &mut World, chance: &mut Chance) -> String 
 
 /// Everything is repaired that still has to be.
 pub(super) fn repair_all(world: &mut World) {
-    for one in std::mem::take(&mut world.spoilt) {
-        repair(world, one);
+    while let Some(last) = world.spoilt.len().checked_sub(1) {
+        repair_newest(world, last);
     }
+}
+
+/// Of several that were lost under one key, in one ConfigMap after the other, people put the newest back: an older one
+/// would be another night's.
+fn repair_newest(world: &mut World, index: usize) -> String {
+    let Some(key) = world.spoilt.get(index).map(|s| s.key.clone()) else {
+        return String::new();
+    };
+    let newest = world.spoilt.iter().rposition(|s| s.key == key);
+    let one = world.spoilt.remove(newest.unwrap_or(index));
+    repair(world, one)
 }
 
 fn repair(world: &mut World, one: Spoilt) -> String {
@@ -174,8 +184,11 @@ fn lose_map(world: &mut World, chance: &mut Chance) -> String {
         .into_iter()
         .flat_map(|s| s.data.clone())
         .collect();
+    // Nobody puts back what nobody misses.
     for (key, was) in keys {
-        replace(world, number, key, was, None);
+        if would_be_missed(world, &key) {
+            replace(world, number, key, was, None);
+        }
     }
     world.shards.remove(&number);
     world.maps_were_deleted = true;
@@ -207,7 +220,7 @@ pub(super) fn give_up(world: &mut World, chance: &mut Chance) -> String {
 /// It stays as it is, or is woken by a call that is already on its way.
 fn given_up(thing: &mut Thing, leg: LegId) {
     thing.truth.extend([0, thing.replicas]);
-    thing.given_up = Some(leg);
+    (thing.given_up, thing.ever_given_up) = (Some(leg), Some(leg));
     // Nobody owes it a wake-up any more.
     thing.slept = false;
 }

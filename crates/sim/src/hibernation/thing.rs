@@ -26,6 +26,9 @@ pub(super) struct Thing {
     pub(super) skip: Option<Skip>,
     /// A human gave up its restore point in this leg: it may stay as it is until it is stopped in a later one.
     pub(super) given_up: Option<LegId>,
+    /// The newest leg in which that happened. Nobody starts it then, so that nothing tells a stop or start that was
+    /// already on its way that it comes too late; this model has such calls arrive hours later.
+    pub(super) ever_given_up: Option<LegId>,
 }
 
 impl Thing {
@@ -41,6 +44,7 @@ impl Thing {
             truth: [replicas].into(),
             skip: None,
             given_up: None,
+            ever_given_up: None,
         }
     }
 
@@ -83,6 +87,11 @@ impl Thing {
         } else if !self.slept || self.given_up.is_some() {
             self.truth.insert(replicas);
         }
+    }
+
+    /// A call of this leg was on its way when a human gave the thing up.
+    pub(super) fn is_overtaken(&self, leg: LegId) -> bool {
+        self.ever_given_up.is_some_and(|wish| leg <= wish)
     }
 
     /// An operator stops it in this leg: from now on it has to come back, whoever gave it up before.

@@ -52,6 +52,13 @@ pub(super) fn refused(message: &str, severity: Severity) -> Refusal {
     }
 }
 
+fn leg_of(aim: &Aim) -> LegId {
+    LegId {
+        cycle: aim.cycle,
+        leg: aim.leg,
+    }
+}
+
 impl World {
     /// Things of which a restore point says, or may say, what they should be: what people do to them may not last.
     pub(super) fn open(&self) -> BTreeSet<ResourceId> {
@@ -148,11 +155,14 @@ impl World {
     fn stop(&mut self, aim: &Aim, settles: Time) -> Result<(), Refusal> {
         let thing = self.aimed(aim)?;
         if thing.replicas > 0 {
-            let leg = LegId {
-                cycle: aim.cycle,
-                leg: aim.leg,
-            };
+            let leg = leg_of(aim);
+            let overtaken = thing.is_overtaken(leg);
             thing.stopped(leg, settles);
+            if overtaken {
+                // It was left to whatever was on its way.
+                thing.slept = false;
+                thing.truth.insert(0);
+            }
         }
         Ok(())
     }
@@ -161,6 +171,9 @@ impl World {
         let thing = self.aimed(aim)?;
         thing.slept = false;
         thing.set(replicas, settles);
+        if thing.is_overtaken(leg_of(aim)) {
+            thing.truth.insert(replicas);
+        }
         Ok(())
     }
 
