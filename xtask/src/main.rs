@@ -4,6 +4,7 @@
 //! harder question whether the tests would notice a wrong protocol.
 
 mod bench;
+mod beside;
 mod charts;
 mod checks;
 mod conformance;

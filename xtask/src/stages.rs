@@ -1,11 +1,13 @@
 //! `cargo xtask test`: the stages, cheap ones first.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::Verdict;
+use crate::beside::{self, Beside, Pace};
 use crate::charts;
 use crate::checks;
 use crate::conformance;
@@ -157,10 +159,9 @@ const STAGES: &[Stage] = &[
 /// Every random run has a fixed seed: the same change must get the same verdict.
 const SIM_STAGES: &[(&str, &[&str])] = &[
     ("simulate", &["run", "--seeds", "5000", "--jobs", "2"]),
-    // Nights cost more than failovers: three days of one plan, looked at again and again.
     (
         "simulate-nights",
-        &["run", "--world", "hibernation", "--seeds", "300", "--jobs", "2"],
+        &["run", "--world", "hibernation", "--seeds", "3000", "--jobs", "2"],
     ),
     (
         "simulate-ring",
@@ -191,10 +192,6 @@ const SIM_STAGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Stages that wait for processes and share nothing with the tests: one after the other, beside `test`. Not the drills:
-/// what they measure is for a machine that does nothing else.
-const BESIDE: &[&str] = &["conformance", "drivers"];
-
 /// Run the chosen stages in order, up to the first that fails.
 pub(crate) fn test(workspace: &Workspace, args: &TestArgs) -> Result<Verdict> {
     let stages = all();
@@ -205,7 +202,7 @@ pub(crate) fn test(workspace: &Workspace, args: &TestArgs) -> Result<Verdict> {
         return Ok(Verdict::Good);
     }
     let choice = Choice::new(&stages, &args.only, &args.skip)?;
-    let apart = |stage: &Stage| perform_apart(workspace, stage);
+    let apart = |stage: &Stage, pace| perform_apart(workspace, stage, pace);
     let summary = run_all(&stages, &choice, |stage| perform(workspace, stage), apart);
     println!("\n{summary}");
     Ok(if summary.failed() {
@@ -219,7 +216,7 @@ fn all() -> Vec<Stage> {
     let sim = SIM_STAGES.iter().map(|(name, args)| Stage {
         name,
         about: "a run of the explorer or the simulation",
-        minutes: 25,
+        minutes: 60,
         run: Run::Sim(args),
     });
     STAGES.iter().copied().chain(sim).collect()
@@ -229,68 +226,47 @@ fn run_all(
     stages: &[Stage],
     choice: &Choice,
     mut perform: impl FnMut(&Stage) -> Result<()>,
-    apart: impl Fn(&Stage) -> Result<()> + Sync,
+    apart: impl Fn(&Stage, Pace) -> Result<()> + Sync,
 ) -> Summary {
     let begun = Instant::now();
     let mut summary = Summary::default();
-    let mut beside = Vec::new();
-    for stage in stages {
-        if !choice.wants(stage.name) {
-            summary.add(stage.name, Outcome::Skipped);
-            continue;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut beside = Beside::default();
+        for stage in stages {
+            if !choice.wants(stage.name) {
+                summary.add(stage.name, Outcome::Skipped);
+                continue;
+            }
+            if summary.failed() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            if let Some(outcome) = beside.outcome(stage.name) {
+                summary.add(stage.name, outcome);
+                continue;
+            }
+            if summary.failed() {
+                summary.add(stage.name, Outcome::NotRun);
+                continue;
+            }
+            println!("\n== {}: {}", stage.name, stage.about);
+            if stage.name == beside::WITH {
+                beside = Beside::begin(scope, &stop, |names, pace| {
+                    let wanted = |s: &&Stage| names.contains(&s.name) && choice.wants(s.name);
+                    let stages: Vec<&Stage> = stages.iter().filter(wanted).collect();
+                    let apart = &apart;
+                    let run = move |stage: &&Stage| timed(stage, |stage| apart(stage, pace));
+                    stages
+                        .into_iter()
+                        .map(move |s| (s.name, Box::new(move || run(&s)) as _))
+                        .collect()
+                });
+            }
+            summary.add(stage.name, timed(stage, &mut perform));
         }
-        if let Some((_, outcome)) = beside.iter().find(|(name, _)| *name == stage.name) {
-            summary.add(stage.name, *outcome);
-            continue;
-        }
-        if summary.failed() {
-            summary.add(stage.name, Outcome::NotRun);
-            continue;
-        }
-        println!("\n== {}: {}", stage.name, stage.about);
-        let outcome = if stage.name == "test" {
-            let others = stages
-                .iter()
-                .filter(|s| BESIDE.contains(&s.name) && choice.wants(s.name));
-            let outcome;
-            (outcome, beside) = side_by_side(|| timed(stage, &mut perform), others, &apart);
-            outcome
-        } else {
-            timed(stage, &mut perform)
-        };
-        summary.add(stage.name, outcome);
-    }
+    });
     summary.ended(begun.elapsed());
     summary
-}
-
-/// The others up to the first that fails, while `one` runs.
-fn side_by_side<'a>(
-    one: impl FnOnce() -> Outcome,
-    others: impl Iterator<Item = &'a Stage> + Send,
-    apart: &(impl Fn(&Stage) -> Result<()> + Sync),
-) -> (Outcome, Vec<(&'static str, Outcome)>) {
-    std::thread::scope(|scope| {
-        let others = scope.spawn(move || {
-            let mut outcomes: Vec<(&'static str, Outcome)> = Vec::new();
-            for stage in others {
-                let failed = outcomes.iter().any(|(_, o)| matches!(o, Outcome::Failed(_)));
-                let outcome = if failed {
-                    Outcome::NotRun
-                } else {
-                    timed(stage, apart)
-                };
-                outcomes.push((stage.name, outcome));
-            }
-            outcomes
-        });
-        let outcome = one();
-        // It panics with the thread: what was not judged must not pass.
-        let others = others
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (outcome, others)
-    })
 }
 
 fn timed(stage: &Stage, mut perform: impl FnMut(&Stage) -> Result<()>) -> Outcome {
@@ -312,10 +288,18 @@ fn timed(stage: &Stage, mut perform: impl FnMut(&Stage) -> Result<()>) -> Outcom
 }
 
 /// In a process of its own, whose words come when it ended.
-fn perform_apart(workspace: &Workspace, stage: &Stage) -> Result<()> {
+fn perform_apart(workspace: &Workspace, stage: &Stage, pace: Pace) -> Result<()> {
     let said = Said::new(workspace, stage.name)?;
     // Not by its path: the build of the tests puts another file there.
-    let mut command = workspace.command("/proc/self/exe");
+    let this = format!("/proc/{}/exe", std::process::id());
+    let mut command = match pace {
+        Pace::Equal => workspace.command(this),
+        Pace::Gentle => {
+            let mut command = workspace.command("nice");
+            command.args(["-n", "19", &this]);
+            command
+        }
+    };
     command
         .args(["test", "--only", stage.name])
         .env("CARGO_MANIFEST_DIR", workspace.root().join("xtask"))
@@ -414,7 +398,7 @@ mod tests {
                 Ok(())
             }
         };
-        let summary = run_all(&all(), choice, perform, perform);
+        let summary = run_all(&all(), choice, perform, |stage, _| perform(stage));
         (ran.into_inner().unwrap(), summary)
     }
 
@@ -444,7 +428,24 @@ mod tests {
     fn what_fails_beside_the_tests_fails_the_run() {
         let (ran, summary) = ran(&choose(&[], &[]).unwrap(), "conformance");
         assert!(summary.failed());
-        assert!(ran.contains(&"test") && !ran.contains(&"drills") && !ran.contains(&"explore"));
+        assert!(ran.contains(&"test") && !ran.contains(&"drills"));
+        let (ran, summary) = self::ran(&choose(&[], &[]).unwrap(), "simulate");
+        assert!(summary.failed());
+        assert!(
+            ran.contains(&"drills") && !ran.contains(&"explore"),
+            "its lane ends"
+        );
+    }
+
+    #[test]
+    fn every_stage_beside_the_others_exists_and_comes_after_the_tests() {
+        let names: Vec<_> = all().iter().map(|stage| stage.name).collect();
+        let place = |name: &str| names.iter().position(|n| *n == name).unwrap();
+        for (beside, _) in beside::LANES {
+            for name in *beside {
+                assert!(place(name) > place(beside::WITH), "{name}");
+            }
+        }
     }
 
     #[test]
