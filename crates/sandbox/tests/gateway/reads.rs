@@ -40,6 +40,38 @@ async fn the_sync_replica_takes_reads_only_if_it_is_told_to() {
     assert_eq!(pods, [1, 2]);
 }
 
+/// What MAIN says to an index while two readers are in the middle of a transaction.
+async fn index_beside_readers(policy: read_gate::Reads) -> Result<(), String> {
+    let world = World::start(&["STRICT_SYNC", "ASYNC"], policy).await;
+    let mut readers = [world.reader().await.unwrap(), world.reader().await.unwrap()];
+    for reader in &mut readers {
+        reader.begin().await.unwrap();
+        count(reader).await;
+    }
+    let mut client = world.bed.client().await.unwrap();
+    let outcome = client.query("CREATE INDEX ON :P(id)").await.unwrap();
+    for reader in &mut readers {
+        reader.commit().await.unwrap();
+    }
+    match outcome {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Refused { failure, .. } => Err(failure.message.into_owned()),
+    }
+}
+
+/// Trace of R29: somebody reads from the protected replica for a while, and somebody else changes the schema. MAIN does
+/// nothing else until it gives up, after thirty seconds with a real one.
+#[tokio::test]
+async fn r29_an_open_read_stops_an_index_only_if_the_protected_replica_takes_reads() {
+    index_beside_readers(POLICY).await.unwrap();
+    let without_the_rule = read_gate::Reads {
+        from_sync: true,
+        ..POLICY
+    };
+    let told = index_beside_readers(without_the_rule).await.unwrap_err();
+    assert!(told.contains("RPC timeout while replicating"), "{told}");
+}
+
 #[tokio::test]
 async fn without_a_replica_that_may_a_client_is_held_and_told_why() {
     let world = World::with(&["STRICT_SYNC"], POLICY, |config| {
