@@ -306,4 +306,6 @@ impl Alone {
 }
 
 #[cfg(test)]
+// Found from wherever this file is included.
+#[path = "talk/tests.rs"]
 mod tests;
