@@ -198,7 +198,7 @@ impl<'a> Work<'a> {
         let wish = self.view.seen.wishes.retry.clone();
         let granted = wish.filter(|w| self.state.retried.as_ref() != Some(w));
         let now = self.view.now;
-        let readable: BTreeSet<TargetName> = self.readable();
+        let sound = self.sound();
         for (name, progress) in &mut self.cycle.targets {
             match progress.stand {
                 Stand::Failed { .. } if granted.is_some() => *progress = progress.again(),
@@ -206,7 +206,7 @@ impl<'a> Work<'a> {
                     progress.stand = Stand::Pending;
                 }
                 // Somebody repaired it.
-                Stand::Lost if readable.contains(name) => *progress = progress.again(),
+                Stand::Lost if sound.contains(name) => *progress = progress.again(),
                 Stand::Pending | Stand::Running { .. } | Stand::Done | Stand::Lost | Stand::Failed { .. } => {
                 }
             }
@@ -217,11 +217,19 @@ impl<'a> Work<'a> {
         granted
     }
 
-    /// Targets whose restore point is there and whole.
-    fn readable(&self) -> BTreeSet<TargetName> {
+    /// Targets of whose restore point nothing is missed. One that was not captured has nothing to lose: whoever deletes
+    /// what cannot be read of an earlier night has repaired it.
+    fn sound(&self) -> BTreeSet<TargetName> {
+        let is_sound = |target: &&Target| {
+            let captured = self.cycle.targets.get(&target.name).is_some_and(|p| p.captured);
+            match self.point(target) {
+                Ok(Some(point)) => !(captured && point.is_incomplete()),
+                Ok(None) => !captured,
+                Err(_) => false,
+            }
+        };
         let targets = self.cycle.intent.targets.iter();
-        let whole = targets.filter(|t| matches!(self.point(t), Ok(Some(point)) if !point.is_incomplete()));
-        whole.map(|t| t.name.clone()).collect()
+        targets.filter(is_sound).map(|t| t.name.clone()).collect()
     }
 
     /// Is it its turn?

@@ -336,3 +336,30 @@ fn what_was_given_up_asleep_is_not_called_failed_whenever_the_operator_dies() {
     bed.settle();
     assert_eq!((db(&bed).stand, db(&bed).message), (Stand::Done, None));
 }
+
+/// Found by the simulation: nothing of `web` was captured tonight, and yet a document of another night kept the plan in
+/// `Error` after somebody had deleted it.
+#[test]
+fn a_spoiled_point_of_another_night_is_repaired_by_deleting_it() {
+    let targets = vec![target("db"), target("web")];
+    let things = [("db", "a", 3), ("web", "b", 2)];
+    let mut bed = Bed::new(plan(intent(targets, Strategy::Sequential)), &things);
+    bed.settle();
+    bed.night();
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active);
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.night();
+    assert_eq!(bed.replicas("b"), 2, "`web` waits for `db`, which failed");
+    let shard = bed.shards.get_mut(&1).unwrap();
+    let key = shard.data.keys().find(|key| key.contains("web")).unwrap().clone();
+    shard.data.insert(key.clone(), "{".to_owned());
+    bed.broken.clear();
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Error);
+    assert!(bed.said("RestorePointCorrupt"));
+    bed.shards.get_mut(&1).unwrap().data.remove(&key);
+    bed.later(MINUTE);
+    assert_eq!(bed.phase(), Phase::Active);
+    assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 2));
+}
