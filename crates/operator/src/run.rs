@@ -107,8 +107,9 @@ impl Operator {
             hibernation,
             http: _,
         } = config;
-        // The clock of the plans, so that a test in which nights pass at once has a lease that lives as fast.
-        let clock = hibernation.clock.clone();
+        // The clock of the plans, so that a test in which nights pass at once has a lease that lives as fast; but
+        // whoever puts the plans' clock forward does not mean the lease.
+        let clock = hibernation.clock.steady();
         let (election, permit) = Election::new(
             lease_client,
             &lease_namespace,

@@ -12,6 +12,7 @@ mod kinds;
 mod manifests;
 mod many;
 mod marks;
+mod names;
 mod nights;
 mod people;
 mod reasons;
