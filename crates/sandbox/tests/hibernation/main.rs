@@ -6,6 +6,7 @@ mod autoscaler;
 mod bed;
 mod changes;
 mod debug_commands;
+mod examples;
 mod executors;
 mod kills;
 mod kinds;
