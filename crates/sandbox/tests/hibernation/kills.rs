@@ -123,7 +123,7 @@ async fn intact(bed: &Bed, cycle: u64) -> Result<()> {
     );
     for (key, text) in &data {
         let point: Value = serde_json::from_str(text)?;
-        let fits = point["cycle"] == cycle && point["isLive"] == true;
+        let fits = point.get("cycle") == Some(&json!(cycle)) && point.get("isLive") == Some(&json!(true));
         ensure!(fits, "{key}: {text}");
     }
     Ok(())

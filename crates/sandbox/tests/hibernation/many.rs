@@ -168,8 +168,8 @@ async fn create(api: &Api<DynamicObject>, path: &str, metadata: Value, spec: Val
         kind.kind
     };
     let mut object = json!({ "apiVersion": kind.api_version, "kind": name, "metadata": metadata });
-    if !spec.is_null() {
-        object["spec"] = spec;
+    if let (Value::Object(object), false) = (&mut object, spec.is_null()) {
+        object.insert("spec".to_owned(), spec);
     }
     let object = serde_json::from_value(object)?;
     api.create(&PostParams::default(), &object).await?;
