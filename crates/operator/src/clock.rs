@@ -40,6 +40,24 @@ impl Clock {
         }))
     }
 
+    /// Now, on a clock that never goes back and is never put forward: for leases.
+    pub fn monotonic(&self) -> Time {
+        match &self.0 {
+            None => monotonic(),
+            Some(Chosen { at, .. }) => Time::ZERO + at.elapsed(),
+        }
+    }
+
+    /// The same clock as it would be if nobody had put it forward, or does so later.
+    #[must_use]
+    pub fn steady(&self) -> Self {
+        Self(self.0.as_ref().map(|Chosen { start, at, jumped: _ }| Chosen {
+            start: *start,
+            at: *at,
+            jumped: Arc::default(),
+        }))
+    }
+
     /// The clock is put forward, with nobody told.
     pub fn jump(&self, by: Duration) {
         if let Some(chosen) = &self.0 {
@@ -85,6 +103,20 @@ mod tests {
             "the second that has begun"
         );
         assert_eq!(rfc3339(Time(1_000)), "1970-01-01T00:00:01Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_put_forward_leaves_the_steady_one_and_the_monotonic_one_alone() {
+        let clock = Clock::starting_at(Time(5_000));
+        let steady = clock.steady();
+        clock.jump(Duration::from_hours(1));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(clock.now(), Time(5_000 + 3_600_000 + 2_000));
+        assert_eq!((steady.now(), clock.steady().now()), (Time(7_000), Time(7_000)));
+        assert_eq!(
+            (clock.monotonic(), steady.monotonic()),
+            (Time(2_000), Time(2_000))
+        );
     }
 
     #[test]

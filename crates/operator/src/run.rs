@@ -107,8 +107,17 @@ impl Operator {
             hibernation,
             http: _,
         } = config;
-        let (election, permit) =
-            Election::new(lease_client, &lease_namespace, &lease_name, &identity, timing)?;
+        // The clock of the plans, so that a test in which nights pass at once has a lease that lives as fast; but
+        // whoever puts the plans' clock forward does not mean the lease.
+        let clock = hibernation.clock.steady();
+        let (election, permit) = Election::new(
+            lease_client,
+            &lease_namespace,
+            &lease_name,
+            &identity,
+            timing,
+            clock,
+        )?;
         let plans = hibernation::Controller::new(client.clone(), scope.clone(), hibernation, limits, pace);
         let rings = ring.map(|settings| Rings::new(client.clone(), scope.clone(), settings, limits, pace));
         let memgraph = Memgraph::new(client, scope, settings, limits, pace);

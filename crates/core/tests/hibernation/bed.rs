@@ -9,7 +9,7 @@ use mainstay_core::hibernation::observed::{
 use mainstay_core::hibernation::plan::{Behaviour, Deletion, Drift, Intent, Strategy, Target};
 use mainstay_core::hibernation::point::Point;
 use mainstay_core::hibernation::state::{Phase, State};
-use mainstay_core::hibernation::step::{Decision, Step};
+use mainstay_core::hibernation::step::{Decision, Purpose, Step};
 use mainstay_core::hibernation::store::{Shard, Store};
 use mainstay_core::hibernation::{HibernatePlan, Turn, Why, decide};
 use mainstay_core::schedule::{Schedule, Window, Zone};
@@ -89,6 +89,10 @@ pub(crate) struct Bed {
     pub(crate) die_before: Option<fn(&Step) -> bool>,
     /// Dies after it has done this step, once.
     pub(crate) die_after: Option<fn(&Step) -> bool>,
+    /// Dies at the place of this number, counted from here: before or after a step, whichever comes first.
+    pub(crate) die_at: Option<usize>,
+    /// Why ConfigMaps were written.
+    pub(crate) purposes: Vec<Purpose>,
     pub(crate) calls: Vec<String>,
     pub(crate) reasons: Vec<Why>,
     writes: u64,
@@ -127,6 +131,8 @@ impl Bed {
             refuse_shards: 0,
             die_before: None,
             die_after: None,
+            die_at: None,
+            purposes: Vec::new(),
             calls: Vec::new(),
             reasons: Vec::new(),
             writes: 0,
@@ -230,6 +236,18 @@ impl Bed {
         decision
     }
 
+    /// Does it die here? Once.
+    fn is_the_end(&mut self) -> bool {
+        let dies = self.die_at == Some(0);
+        self.die_at = self.die_at.and_then(|places| places.checked_sub(1));
+        dies
+    }
+
+    /// How often this was said.
+    pub(crate) fn times(&self, why: &str) -> usize {
+        self.reasons.iter().filter(|w| w.id() == why).count()
+    }
+
     /// One turn; `false` if it changed nothing.
     pub(crate) fn turn(&mut self) -> bool {
         let decision = self.decision();
@@ -238,14 +256,14 @@ impl Bed {
         let mut acted = false;
         while let Some(step) = turn.step().cloned() {
             acted = true;
-            if self.die_before.is_some_and(|is| is(&step)) {
+            if self.die_before.is_some_and(|is| is(&step)) || self.is_the_end() {
                 self.die_before = None;
                 self.answers.clear();
                 return true;
             }
             let outcome = self.apply(&step);
             turn.on(outcome);
-            if self.die_after.is_some_and(|is| is(&step)) {
+            if self.die_after.is_some_and(|is| is(&step)) || self.is_the_end() {
                 self.die_after = None;
                 self.answers.clear();
                 return true;
@@ -298,7 +316,7 @@ impl Bed {
             Step::RemoveFinalizer => self.gone = true,
             Step::WriteState(state) => self.state = Some((**state).clone()),
             Step::SetSuspendedAt(phase) => self.annotation = phase.map(|p| p.to_string()),
-            Step::WriteShard { shard, .. } => {
+            Step::WriteShard { shard, purpose } => {
                 if self.refuse_shards > 0 {
                     self.refuse_shards -= 1;
                     return Err(refuse("the server is busy", Severity::Transient));
@@ -306,6 +324,7 @@ impl Bed {
                 let found = self.shards.get(&shard.number).and_then(|s| s.version.clone());
                 assert_eq!(found, shard.version, "a write carries the version that was read");
                 self.writes += 1;
+                self.purposes.push(*purpose);
                 let mut shard = (**shard).clone();
                 shard.version = Some(Version(self.writes.to_string()));
                 self.shards.insert(shard.number, shard);

@@ -338,13 +338,17 @@ fn s45_s47_a_deleted_resource_is_left_out_and_one_without_its_label_is_woken() {
     bed.things.get_mut(&id("b")).unwrap().selected = false;
     bed.morning();
     assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 1));
-    assert!(bed.said("Vanished"));
+    let vanished = bed.reasons.iter().filter(|w| w.id() == "Vanished");
+    let vanished: Vec<String> = vanished.map(ToString::to_string).collect();
+    assert_eq!(vanished, ["`web`: `a` does not exist any more and is left out"]);
+    assert!(!bed.calls.contains(&"start a".to_owned()), "{:?}", bed.calls);
     bed.later(HOUR);
     bed.night();
     assert!(
         !bed.point("web").entries.contains_key(&id("a")),
         "dropped after consumption"
     );
+    assert_eq!(bed.times("Vanished"), 1, "it is counted once");
 }
 
 #[test]
@@ -366,22 +370,33 @@ fn s86_every_save_says_what_was_saved_and_what_preserved() {
     let mut bed = three();
     bed.settle();
     bed.night();
-    let said = bed
-        .reasons
-        .iter()
-        .find(|w| w.id() == "Captured")
-        .unwrap()
-        .to_string();
-    assert_eq!(said, "restore point of `web`: 3 saved, 0 upgraded, 0 preserved");
-    let purposes = [
-        Purpose::Save,
-        Purpose::MarkRestored,
-        Purpose::Unlock,
-        Purpose::Discard,
-    ];
-    assert_eq!(purposes.len(), 4);
+    let captured = |bed: &Bed| -> Vec<String> {
+        let all = bed.reasons.iter().filter(|w| w.id() == "Captured");
+        all.map(ToString::to_string).collect()
+    };
+    let saved = "restore point of `web`: 3 saved, 0 upgraded, 0 preserved";
+    assert_eq!(captured(&bed), [saved]);
+    assert_eq!(bed.purposes, [Purpose::Save]);
+    // Nothing can be woken, and it is night again: the only record of what ran stays, and that is said, too. What did
+    // not run needed no start, so that its record was used.
+    for resource in ["a", "b", "c"] {
+        bed.broken.insert(id(resource), Severity::Transient);
+    }
     bed.morning();
-    assert!(bed.said("Consumed") && bed.said("Unlocked") && bed.said("AllRestored"));
+    bed.night();
+    let preserved = "restore point of `web`: 1 saved, 0 upgraded, 2 preserved";
+    assert_eq!(captured(&bed), [saved, preserved]);
+    bed.broken.clear();
+    bed.purposes.clear();
+    bed.morning();
+    // What did not run is noted at once, what was started when that was answered.
+    assert_eq!(
+        bed.purposes,
+        [Purpose::MarkRestored, Purpose::MarkRestored, Purpose::Unlock]
+    );
+    for once in ["Consumed", "Unlocked", "AllRestored"] {
+        assert_eq!(bed.times(once), 1, "{once}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Where, table, written};
 use ::operator::hibernation::Settings;
 use ::operator::hibernation::dry_run::{DryRun, Line, Would, dry_run};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 
 #[derive(Args)]
@@ -17,7 +17,8 @@ pub(crate) struct Arguments {
 pub(crate) async fn command(arguments: Arguments) -> Result<()> {
     let Arguments { name, place } = arguments;
     let client = place.client().await?;
-    let found = dry_run(client, &place.namespace, &name, Settings::default()).await?;
+    let found = dry_run(client, &place.namespace, &name, Settings::default()).await;
+    let found = found.with_context(|| format!("the HibernatePlan `{name}` in `{}`", place.namespace))?;
     print!("{}", written(&found, place.output, text)?);
     anyhow::ensure!(found.failed.is_empty(), "not every target could be looked at");
     Ok(())

@@ -106,8 +106,20 @@ fn plan_name(name: &str) -> Result<PlanName> {
     Ok(PlanName::parse(name)?)
 }
 
+/// The restore points of a plan. They outlive it; but where there is neither, the name is wrong, and `verify` must not
+/// say of it that all is well.
 async fn read(client: &Client, place: &Where, name: &str) -> Result<Store> {
-    Ok(maps(client, place, name).await?.0.store())
+    let store = maps(client, place, name).await?.0.store();
+    if store.shards().next().is_none() {
+        let plan = place.plans(client).get_opt(name).await;
+        let plan = plan.context("the HibernatePlans cannot be read")?;
+        ensure!(
+            plan.is_some(),
+            "there is neither a HibernatePlan `{name}` in `{}` nor a restore point of one",
+            place.namespace
+        );
+    }
+    Ok(store)
 }
 
 async fn maps(client: &Client, place: &Where, name: &str) -> Result<(Maps, Place)> {

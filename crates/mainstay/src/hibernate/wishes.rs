@@ -286,7 +286,12 @@ async fn patch(client: &Client, plan: &PlanArguments, asked: String, changed: Va
         .plans(client)
         .patch(name, &PatchParams::default(), &Patch::Merge(&changed))
         .await;
-    patched.with_context(|| format!("the HibernatePlan `{name}` cannot be changed"))?;
+    patched.with_context(|| {
+        format!(
+            "the HibernatePlan `{name}` in `{}` cannot be changed",
+            place.namespace
+        )
+    })?;
     let told = Told {
         plan: name.clone(),
         asked,

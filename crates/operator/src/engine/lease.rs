@@ -1,7 +1,7 @@
 //! The leader lease over its own client: `mainstay_core::lease` decides, this sends.
 
 use crate::call::{CallError, bounded};
-use crate::clock::{draw, monotonic, wall};
+use crate::clock::{Clock, draw};
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::PostParams;
@@ -29,7 +29,13 @@ pub enum NotPermitted {
 
 /// The right to act, as of now: asked right before each step.
 #[derive(Clone, Debug)]
-pub struct Permit(Option<watch::Receiver<Option<Leadership>>>);
+pub struct Permit(Option<Watched>);
+
+#[derive(Clone, Debug)]
+struct Watched {
+    leadership: watch::Receiver<Option<Leadership>>,
+    clock: Clock,
+}
 
 impl Permit {
     /// Always: for a single operator in a test.
@@ -37,18 +43,22 @@ impl Permit {
 
     /// May a step that takes at most this long begin now?
     pub fn check(&self, needs: Duration) -> Result<(), NotPermitted> {
-        let Some(leadership) = &self.0 else {
+        let Some(Watched { leadership, clock }) = &self.0 else {
             return Ok(());
         };
         let leadership = leadership.borrow();
         let leadership = leadership.as_ref().ok_or(NotPermitted::NotLeading)?;
-        Ok(leadership.permits(monotonic(), wall(), needs)?)
+        Ok(leadership.permits(clock.monotonic(), clock.now(), needs)?)
     }
 
     /// Never: for a test of whoever does not lead.
     #[cfg(test)]
     pub(crate) fn never() -> Self {
-        Self(Some(watch::channel(None).1))
+        Self::watching(watch::channel(None).1, Clock::default())
+    }
+
+    fn watching(leadership: watch::Receiver<Option<Leadership>>, clock: Clock) -> Self {
+        Self(Some(Watched { leadership, clock }))
     }
 
     /// Does this operator lead?
@@ -59,7 +69,7 @@ impl Permit {
     /// Waits until that may have changed.
     pub async fn changed(&mut self) {
         let closed = match &mut self.0 {
-            Some(leadership) => leadership.changed().await.is_err(),
+            Some(watched) => watched.leadership.changed().await.is_err(),
             None => true,
         };
         if closed {
@@ -104,18 +114,20 @@ pub struct Election {
     standing: watch::Sender<Standing>,
     candidate: Candidate,
     timing: LeaseTiming,
+    clock: Clock,
     leadership: watch::Sender<Option<Leadership>>,
 }
 
 impl Election {
     /// A candidate called `me` for the lease `name`. The client must not retry: a retried renewal is counted from
-    /// the wrong moment.
+    /// the wrong moment. Leases are kept by this clock.
     pub fn new(
         client: Client,
         namespace: &str,
         name: &str,
         me: &str,
         timing: LeaseTiming,
+        clock: Clock,
     ) -> Result<(Self, Permit), EmptyHolder> {
         // Unique to this run: a restarted container must not be taken for the one that may still act.
         let me = HolderId::new(format!("{me}_{:x}", draw()))?;
@@ -133,9 +145,10 @@ impl Election {
             standing: watch::channel(standing).0,
             candidate: Candidate::new(me, timing),
             timing,
+            clock: clock.clone(),
             leadership,
         };
-        Ok((election, Permit(Some(watched))))
+        Ok((election, Permit::watching(watched, clock)))
     }
 
     /// Who leads, from now on.
@@ -188,7 +201,8 @@ impl Election {
             let holder = stored.lease.holder.as_ref();
             self.standing.send_modify(|standing| standing.saw(holder));
         }
-        self.candidate.handle(monotonic(), wall(), input);
+        self.candidate
+            .handle(self.clock.monotonic(), self.clock.now(), input);
         let now = self.candidate.leadership().cloned();
         match (before, &now) {
             (false, Some(leadership)) => {
@@ -225,7 +239,7 @@ impl Election {
         let wait = self
             .candidate
             .next_deadline()
-            .map_or_else(|| self.timing.retry(), |at| at.since(monotonic()));
+            .map_or_else(|| self.timing.retry(), |at| at.since(self.clock.monotonic()));
         // Never a busy loop, whatever the deadline says.
         tokio::time::sleep(wait.max(Duration::from_millis(5)))
     }
@@ -380,7 +394,7 @@ mod tests {
     #[test]
     fn nobody_acts_without_a_leadership() {
         let (sender, receiver) = watch::channel(None);
-        let permit = Permit(Some(receiver));
+        let permit = Permit::watching(receiver, Clock::default());
         assert_eq!(permit.check(Duration::ZERO), Err(NotPermitted::NotLeading));
         drop(sender);
         assert!(Permit::ALWAYS.leads());

@@ -1,5 +1,5 @@
-//! A whole operator in this process, asked over HTTP. In real time: its lease lives by the machine's clock. The clock of
-//! the plans is put forward instead.
+//! A whole operator in this process, asked over HTTP. In real time, as whoever asks. The clock of the plans is put
+//! forward instead; that of the lease is not.
 
 use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, NOON};
 use anyhow::{Context, Result, ensure};

@@ -5,8 +5,8 @@ use anyhow::{Context, Result, bail};
 use api::HibernatePlan;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Client, ResourceExt};
 use mainstay_core::time::Time;
 use operator::clock::Clock;
 use operator::engine::lease::Permit;
@@ -17,6 +17,7 @@ use operator::hibernation::{Controller, Executors, Settings};
 use operator::tap::Tap;
 use sandbox::kube::Kubernetes;
 use serde_json::{Value, json};
+use sim::kube::Kind;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -288,39 +289,61 @@ impl Bed {
     }
 }
 
-/// Whoever runs workloads: each is at once what it is asked to be.
+/// Whoever runs workloads, in every namespace: each is at once what it is asked to be.
 async fn obey(kubernetes: Kubernetes) {
     let mut changes = kubernetes.changes();
     let client = kubernetes.client();
     loop {
-        for path in [DEPLOYMENTS, STATEFUL_SETS] {
-            let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind(path));
-            let Ok(all) = api.list(&ListParams::default()).await else {
-                continue;
-            };
-            for object in all.items {
-                let wanted = object.data.pointer("/spec/replicas").and_then(Value::as_i64);
-                let status = json!({
-                    "observedGeneration": object.metadata.generation,
-                    "replicas": wanted, "readyReplicas": wanted,
-                });
-                let known = object.data.get("status").cloned().unwrap_or_default();
-                let same = |field: &str| known.get(field) == status.get(field);
-                if object.annotations().contains_key("stuck")
-                    || ["observedGeneration", "replicas", "readyReplicas"]
-                        .into_iter()
-                        .all(same)
-                {
-                    continue;
-                }
+        for (path, kind_of_store) in [
+            (DEPLOYMENTS, Kind::DEPLOYMENT),
+            (STATEFUL_SETS, Kind::STATEFUL_SET),
+        ] {
+            // Looked at in the store itself: with many plans a list for each change would be most of the work.
+            let behind: Vec<Behind> = kubernetes.with_store(|store| {
+                let all = store.list(kind_of_store, None).into_iter();
+                all.filter_map(Behind::of).collect()
+            });
+            for Behind {
+                namespace,
+                name,
+                status,
+            } in behind
+            {
+                let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind(path));
                 let patch = Patch::Merge(json!({ "status": status }));
-                let _ = api
-                    .patch_status(&object.name_any(), &PatchParams::default(), &patch)
-                    .await;
+                let _ = api.patch_status(&name, &PatchParams::default(), &patch).await;
             }
         }
         if changes.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// A workload that is not yet what it is asked to be, and what it becomes.
+struct Behind {
+    namespace: String,
+    name: String,
+    status: Value,
+}
+
+impl Behind {
+    fn of(object: &Value) -> Option<Self> {
+        let at = |place: &str| object.pointer(place).cloned().unwrap_or_default();
+        let wanted = at("/spec/replicas");
+        let status = json!({
+            "observedGeneration": at("/metadata/generation"), "replicas": wanted, "readyReplicas": wanted,
+        });
+        let known = at("/status");
+        let same = |field: &str| known.get(field) == status.get(field);
+        let there = ["observedGeneration", "replicas", "readyReplicas"]
+            .into_iter()
+            .all(same);
+        let stuck = object.pointer("/metadata/annotations/stuck").is_some();
+        (!there && !stuck).then(|| Self {
+            namespace: at("/metadata/namespace").as_str().unwrap_or_default().to_owned(),
+            name: at("/metadata/name").as_str().unwrap_or_default().to_owned(),
+            status,
+        })
     }
 }

@@ -277,8 +277,18 @@ async fn s45_what_was_deleted_at_night_is_passed_over() -> Result<()> {
         .await?;
     bed.at(4).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
-    ensure!(bed.events().await?.iter().any(|e| e == "Vanished"));
+    let vanished = bed.events().await?.iter().filter(|e| *e == "Vanished").count();
+    ensure!(vanished == 1, "{vanished} Events");
     ensure!(bed.replicas(DEPLOYMENTS, "api").await? == 2);
+    // The next night knows nothing of it any more.
+    bed.at(7).await;
+    let data = bed.restore_map().await?.data.unwrap_or_default();
+    ensure!(
+        !data["workloads_web.json"].contains("deployments/web"),
+        "{data:?}"
+    );
+    let vanished = bed.events().await?.iter().filter(|e| *e == "Vanished").count();
+    ensure!(vanished == 1, "{vanished} Events");
     operator.kill().await;
     bed.end().await;
     Ok(())

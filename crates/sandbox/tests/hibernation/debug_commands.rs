@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, DEPLOYMENTS, HOUR, target};
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -110,6 +110,7 @@ async fn the_debug_commands_of_the_seed_work_as_written_and_the_examples_apply()
         .run("kubectl get cm hibernator-restore-my-plan -o jsonpath='{.metadata.annotations}'")
         .await?;
     ensure!(!lock.contains("restored-"), "{lock}");
+    in_the_morning(&bed, &shell).await?;
     // View restore data quality
     let quality = shell
         .run(r#"kubectl get cm hibernator-restore-my-plan -o json | jq '.data | to_entries[] | .key + ": isLive=" + (.value | fromjson | .isLive | tostring)'"#)
@@ -133,6 +134,33 @@ async fn the_debug_commands_of_the_seed_work_as_written_and_the_examples_apply()
     drop(operator);
     bed.end().await;
     Ok(())
+}
+
+/// The same command while it wakes: it shows which targets are back. Then it is night again.
+async fn in_the_morning(bed: &Bed, shell: &Shell) -> Result<()> {
+    let line = "kubectl get cm hibernator-restore-my-plan -o jsonpath='{.metadata.annotations}'";
+    let mark = r#""hibernator.ardikabs.com/restored-cluster-1":"#;
+    // It is started, and not usable yet: nothing is unlocked before it is.
+    let stuck = |yes: Value| json!({ "metadata": { "annotations": { "stuck": yes } } });
+    bed.patch(DEPLOYMENTS, "web", stuck(json!("yes"))).await?;
+    bed.clock.jump(HOUR * 2);
+    bed.annotate("mainstay.dev/retry", Some("the morning")).await?;
+    let mut lock = String::new();
+    for _ in 0..100 {
+        lock = shell.run(line).await?;
+        if lock.contains(mark) {
+            break;
+        }
+    }
+    ensure!(lock.contains(mark), "{lock}");
+    ensure!(bed.phase().await? == "WakingUp", "{}", bed.phase().await?);
+    bed.patch(DEPLOYMENTS, "web", stuck(Value::Null)).await?;
+    wait_for(bed, "Active").await?;
+    let lock = shell.run(line).await?;
+    ensure!(!lock.contains("restored-"), "{lock}");
+    bed.clock.jump(HOUR * 3);
+    bed.annotate("mainstay.dev/retry", Some("the next night")).await?;
+    wait_for(bed, "Hibernated").await
 }
 
 /// Every file of `examples/hibernation` is accepted.

@@ -8,7 +8,7 @@ use crate::watched::watched;
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
 use operator::hibernation::Executors;
 use operator::tap::Tap;
 use sandbox::kube::Kubernetes;
@@ -169,6 +169,41 @@ async fn s85_each_skip_replace_preserve_force_and_unlock_has_an_event_a_metric_a
         let line = lines.iter().any(|line| line.contains(said.words));
         ensure!(line, "{what}: no line in {lines:#?}, but {told:#?}");
     }
+    operator.stop().await?;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s45_what_was_deleted_at_night_is_left_out_with_a_reason_and_counted_once() -> Result<()> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    bed.workload(DEPLOYMENTS, "api", 2).await?;
+    bed.plan(json!([target("apps", Value::Null)])).await?;
+    let operator = Attended::of(&bed, Tap::default(), Executors::in_cluster()).await?;
+    bed.until_phase("Active").await?;
+    bed.put_to(2, "Hibernated").await?;
+    bed.api(DEPLOYMENTS)
+        .delete("web", &DeleteParams::default())
+        .await?;
+    bed.put_to(4, "Active").await?;
+    let counted = r#"mainstay_hibernation_reasons_total{reason="Vanished"}"#;
+    operator.until_counted(counted, 1).await?;
+    bed.until_replicas("api", 2).await?;
+    // A few turns more, and it is not counted again.
+    bed.put_to(5, "Active").await?;
+    ensure!(operator.metric(counted).await? == Some(1));
+    let words = "`apps`: `apps/v1/deployments/web` does not exist any more and is left out";
+    let told = told(&bed).await?;
+    let vanished: Vec<&str> = told
+        .iter()
+        .filter(|(reason, _)| reason == "Vanished")
+        .map(|(_, words)| words.as_str())
+        .collect();
+    ensure!(
+        matches!(vanished.as_slice(), [one] if one.contains(words)),
+        "{vanished:?}"
+    );
     operator.stop().await?;
     bed.end().await;
     Ok(())
