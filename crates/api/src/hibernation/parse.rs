@@ -81,15 +81,8 @@ pub fn follow(
     exceptions: &[ScheduleException],
     wanted: Option<Override>,
 ) -> Result<HibernatePlan, BadPlan> {
-    let HibernatePlanSpec {
-        schedule,
-        execution,
-        behavior: Behavior { mode, retries },
-        suspend,
-        deletion_policy,
-        targets,
-    } = spec;
-    let targets: Vec<Target> = targets.iter().map(target).collect::<Result<_, _>>()?;
+    let targets: Vec<Target> = spec.targets.iter().map(target).collect::<Result<_, _>>()?;
+    let Behavior { mode, retries } = &spec.behavior;
     let behaviour = Behaviour {
         mode: match mode {
             BehaviorMode::Strict => Mode::Strict,
@@ -97,7 +90,27 @@ pub fn follow(
         },
         retries: *retries,
     };
-    let intent = Intent::new(targets, strategy(&execution.strategy)?, behaviour)?;
+    let intent = Intent::new(targets, strategy(&spec.execution.strategy)?, behaviour)?;
+    follow_recorded(name, spec, exceptions, wanted, intent)
+}
+
+/// The same with the targets and the order that were recorded when its cycle began: whatever is made of them while
+/// something sleeps, it is woken in time.
+pub fn follow_recorded(
+    name: &str,
+    spec: &HibernatePlanSpec,
+    exceptions: &[ScheduleException],
+    wanted: Option<Override>,
+    intent: Intent,
+) -> Result<HibernatePlan, BadPlan> {
+    let HibernatePlanSpec {
+        schedule,
+        execution: _,
+        behavior: _,
+        suspend,
+        deletion_policy,
+        targets: _,
+    } = spec;
     let names = intent.targets.iter().map(|t| t.name.clone()).collect();
     let Excepted {
         exceptions,

@@ -4,7 +4,8 @@ use super::act::{Acted, Actor};
 use super::executor::Place;
 use super::observe::{self, ObserveError, Read};
 use super::report::{
-    Board, Note, Outlook, Report, Seen, Told, Unsaid, next_change, status, tell_exceptions, unfollowed,
+    Board, Followed, Note, Outlook, Report, Seen, Told, Unsaid, next_change, status, tell_exceptions,
+    unfollowed,
 };
 use super::settings::Settings;
 use crate::call::{CallError, bounded, optional};
@@ -140,8 +141,8 @@ impl Keeper {
         };
         let now = self.settings.clock.now();
         let notes = notes(&read, now);
-        let plan = match observe::followed(&object, &read) {
-            Ok(plan) => plan,
+        let (plan, bad) = match observe::followed(&object, &read) {
+            Ok(followed) => followed,
             Err(bad) => return Ok(self.refuse(&place, &mut object, &read, &bad, permit).await),
         };
         let place = self.with_claims(place, &object, &read).await?;
@@ -159,7 +160,7 @@ impl Keeper {
         let recorded = recorded(&read.maps.store(), open.map(|cycle| cycle.id));
         let report = |error: Option<&str>, object: &Object, state: Option<&State>| {
             let report = Report {
-                followed: Ok(&plan),
+                followed: bad.as_ref().map_or(Followed::Whole, Followed::AsRecorded),
                 outlook: Some(&outlook),
                 reasons: &shown,
                 recorded: &recorded,
@@ -292,7 +293,7 @@ impl Keeper {
     ) -> Turned<Told> {
         let now = self.settings.clock.now();
         let report = Report {
-            followed: Err(bad),
+            followed: Followed::Not(bad),
             outlook: None,
             reasons: &[],
             recorded: &BTreeMap::new(),

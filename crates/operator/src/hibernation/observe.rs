@@ -7,7 +7,7 @@ use crate::clock::draw;
 use api::HibernatePlan as Object;
 use api::ScheduleException;
 use api::hibernation::wishes::Asked;
-use api::hibernation::{BadPlan, FINALIZER, bad_exceptions, follow, last_will};
+use api::hibernation::{BadPlan, FINALIZER, bad_exceptions, follow, follow_recorded, last_will};
 use futures::future::join_all;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -90,13 +90,23 @@ pub(super) async fn read(place: &Place, object: &Object) -> Result<Read, Observe
     })
 }
 
-/// The plan to follow. One that makes no sense is followed only to its end.
-pub(super) fn followed(object: &Object, read: &Read) -> Result<HibernatePlan, BadPlan> {
-    match &read.followed {
-        Ok(plan) => Ok(plan.clone()),
-        Err(_) if object.metadata.deletion_timestamp.is_some() => last_will(&object.name_any(), &object.spec),
-        Err(bad) => Err(bad.clone()),
+/// The plan to follow, and what keeps it from being followed further than to the end of what has begun: a mistake in the
+/// targets that is made while they sleep must not keep them asleep.
+pub(super) fn followed(object: &Object, read: &Read) -> Result<(HibernatePlan, Option<BadPlan>), BadPlan> {
+    let bad = match &read.followed {
+        Ok(plan) => return Ok((plan.clone(), None)),
+        Err(bad) => bad.clone(),
+    };
+    let (name, spec) = (object.name_any(), &object.spec);
+    if object.metadata.deletion_timestamp.is_some() {
+        return Ok((last_will(&name, spec)?, None));
     }
+    let Some(cycle) = read.state.as_ref().and_then(|s| s.open.as_ref()) else {
+        return Err(bad);
+    };
+    let wanted = read.asked.wanted.clone();
+    let plan = follow_recorded(&name, spec, &read.exceptions, wanted, cycle.intent.clone());
+    Ok((plan.map_err(|_| bad.clone())?, Some(bad)))
 }
 
 /// Which of the other plans of the namespace have a better right: the older, then the smaller name.

@@ -202,18 +202,27 @@ async fn a_circle_of_dependencies_touches_nothing_and_says_which_edge_to_remove(
     bed.later(MINUTE).await;
     ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
     ensure!(replicas().await? == [0, 0, 0], "{:?}", replicas().await?);
-    // Closed again while it sleeps: nothing is touched either, not even in the morning, and that is said.
+    // Closed again while it sleeps: what was put to sleep is woken in the morning all the same, as it was recorded, and
+    // nothing sleeps in the next night.
     let circle = edges(&[("a", "b"), ("b", "c"), ("c", "a")]);
     bed.patch(PLANS, PLAN, json!({ "spec": { "execution": circle } }))
         .await?;
+    bed.later(MINUTE).await;
+    let told = bed.hplan().await?.status.unwrap_or_default().message;
+    ensure!(
+        told.contains("what has begun ends as it began") && told.contains("Next: awake"),
+        "{told}"
+    );
     bed.at(4).await;
     ensure!(bed.condition("Followed").await? == (false, "PlanInvalid".to_owned()));
-    ensure!(replicas().await? == [0, 0, 0], "{:?}", replicas().await?);
+    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
+    ensure!(replicas().await? == [1, 1, 1], "{:?}", replicas().await?);
+    bed.at(27).await;
+    ensure!(replicas().await? == [1, 1, 1], "{:?}", replicas().await?);
     let repaired = json!({ "spec": { "execution": edges(&[("a", "b"), ("b", "c")]) } });
     bed.patch(PLANS, PLAN, repaired).await?;
     bed.later(MINUTE).await;
-    ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
-    ensure!(replicas().await? == [1, 1, 1], "{:?}", replicas().await?);
+    ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
     ensure!(bed.condition("Followed").await?.0);
     operator.kill().await;
     bed.end().await;

@@ -1,6 +1,6 @@
 //! The conditions of a plan. `docs/runbooks` has a page for each that can be bad.
 
-use super::status::{Report, conflicts, is_trouble};
+use super::status::{Followed, Report, conflicts, is_trouble};
 use crate::clock::rfc3339;
 use api::memgraph::Condition;
 use mainstay_core::hibernation::Phase;
@@ -49,8 +49,10 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
     let drift = find(is_contended).or_else(|| find(is_drift));
     let mut all = vec![
         match report.followed {
-            Ok(_) => judged("Followed", true, "Followed", ""),
-            Err(bad) => judged("Followed", false, bad.id(), bad.to_string()),
+            Followed::Whole => judged("Followed", true, "Followed", ""),
+            Followed::AsRecorded(bad) | Followed::Not(bad) => {
+                judged("Followed", false, bad.id(), bad.to_string())
+            }
         },
         judged("Asleep", phase == Some(Phase::Hibernated), &named, ""),
         healthy(phase, report),
@@ -179,7 +181,7 @@ mod tests {
             Ok(BTreeMap::new()),
         )]);
         let report = Report {
-            followed: Err(&bad),
+            followed: Followed::Not(&bad),
             outlook: Some(&outlook),
             reasons,
             recorded: &BTreeMap::new(),

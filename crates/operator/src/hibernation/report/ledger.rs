@@ -122,6 +122,7 @@ fn closed(asleep: &[SleptStatus], now: Time) -> Vec<SleptStatus> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::status::Followed;
     use super::*;
     use mainstay_core::hibernation::ids::{CycleId, ExecutorName, ResourceId};
     use mainstay_core::hibernation::observed::Resource;
@@ -180,7 +181,7 @@ mod tests {
                 .map(|(text, seen)| (id(text), seen))
                 .into();
             let report = Report {
-                followed: Err(&bad),
+                followed: Followed::Not(&bad),
                 outlook: None,
                 reasons: &[],
                 recorded: &recorded,

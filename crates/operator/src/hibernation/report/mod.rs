@@ -11,7 +11,7 @@ mod unsaid;
 pub use board::Board;
 pub(super) use events::Seen;
 pub(super) use exceptions::{next_change, tell_exceptions, unfollowed};
-pub use status::{Outlook, Report, status};
+pub use status::{Followed, Outlook, Report, status};
 pub(super) use unsaid::Unsaid;
 
 pub use super::act::Taken;

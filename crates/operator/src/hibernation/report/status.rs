@@ -62,10 +62,21 @@ impl Outlook {
     }
 }
 
+/// How far a plan is followed.
+#[derive(Clone, Copy, Debug)]
+pub enum Followed<'a> {
+    /// As it is written.
+    Whole,
+    /// Its targets or their order make no sense: to the end of the cycle that is open, as that began.
+    AsRecorded(&'a BadPlan),
+    /// Not at all.
+    Not(&'a BadPlan),
+}
+
 /// What a status is made of.
 pub struct Report<'a> {
-    /// The plan, or why it cannot be followed.
-    pub followed: Result<&'a HibernatePlan, &'a BadPlan>,
+    /// Whether the plan is followed.
+    pub followed: Followed<'a>,
     /// What the schedule has in store.
     pub outlook: Option<&'a Outlook>,
     /// Why the turn did what it did.
@@ -114,10 +125,13 @@ pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> Hi
 
 /// What happened, and what comes next.
 fn message(report: &Report<'_>) -> String {
-    let happened = match (&report.followed, report.error) {
-        (Err(bad), _) => return format!("nothing is touched: {bad}"),
-        (Ok(_), Some(error)) => error.to_owned(),
-        (Ok(_), None) => {
+    let happened = match (report.followed, report.error) {
+        (Followed::Not(bad), _) => return format!("nothing is touched: {bad}"),
+        (Followed::AsRecorded(bad), None) => {
+            format!("what has begun ends as it began, and nothing else begins: {bad}")
+        }
+        (Followed::Whole | Followed::AsRecorded(_), Some(error)) => error.to_owned(),
+        (Followed::Whole, None) => {
             let worst = report.reasons.iter().find(|why| is_trouble(why));
             let first = worst.or_else(|| report.reasons.first());
             first.map(ToString::to_string).unwrap_or_default()
