@@ -20,13 +20,13 @@ fn frees(situation: &Situation) -> bool {
 }
 
 /// Its gate holds an empty disk in a new pod.
-fn lose(situation: &mut Situation, n: usize) {
-    situation.report(n, Found::Empty);
-    let pod = situation.seen.members[n].pod.as_mut().unwrap();
-    pod.uid = PodUid(0x20 + n as u128);
+fn lose(situation: &mut Situation, n: u8) {
+    situation.report(usize::from(n), Found::Empty);
+    let pod = situation.seen.members[usize::from(n)].pod.as_mut().unwrap();
+    pod.uid = PodUid(0x20 + u128::from(n));
     let report = pod.report.as_mut().unwrap();
-    (report.disk, report.ran) = (DiskId(0xe0 + n as u128), false);
-    situation.seen.answers.retain(|a| a.by != member(n as u8));
+    (report.disk, report.ran) = (DiskId(0xe0 + u128::from(n)), false);
+    situation.seen.answers.retain(|a| a.by != member(n));
 }
 
 /// Member 1 was permitted, its disk says that it has started, and nobody else is on record: each of them came back
