@@ -123,7 +123,7 @@ mod tests {
             name: letter.name().to_owned(),
             member: "ring-a-1".to_owned(),
             holds: held.is_none(),
-            message: held.unwrap_or(letter.text()).to_owned(),
+            message: held.unwrap_or_else(|| letter.text()).to_owned(),
         };
         let held = [
             (Letter::Down, "StillAlive: ring-a-0 sees 7 alive"),
