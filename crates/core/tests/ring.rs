@@ -15,10 +15,12 @@ mod ring {
     mod attended;
     mod ends;
     mod gate;
+    mod hibernate;
     mod holds;
     mod invariants;
     mod situation;
     mod sleeping;
     mod table;
+    mod unseen;
     mod ways_out;
 }

@@ -155,9 +155,11 @@ fn owner(case: &Case<'_>, answer: &Answer) -> Option<Check> {
 
 fn down(case: &Case<'_>, answer: &Answer) -> Option<Check> {
     let (host, by) = (case.lost.host, answer.by.clone());
-    match answer.node(host)?.liveness {
-        Liveness::Up => Some(Check::StillAlive { host, by }),
+    let node = answer.node(host)?;
+    match node.liveness {
         Liveness::Down(since) if since >= case.view.spec().timing.grace => None,
+        _ if node.state == NodeState::Replacing => Some(Check::Hibernate { host, by }),
+        Liveness::Up => Some(Check::StillAlive { host, by }),
         Liveness::Down(_) | Liveness::Unclear => Some(Check::DownTooShort { host, by }),
     }
 }
@@ -174,8 +176,25 @@ fn others_up(case: &Case<'_>, answer: &Answer) -> Option<Check> {
     let others = answer.nodes.iter();
     others
         .filter(|n| n.owner && n.counts() && n.host != case.lost.host)
-        .filter(|n| n.liveness != Liveness::Up && !n.excluded)
-        .find_map(|n| other_down(case, n, by()))
+        .filter(|n| !n.excluded)
+        .find_map(|n| {
+            if n.liveness == Liveness::Up {
+                other_lost(case, n, by())
+            } else {
+                other_down(case, n, by())
+            }
+        })
+}
+
+/// Its gate says that it is lost, and this one has not noticed yet, or was told of it as of one that lives: gossip that a
+/// partition held back does that. It will be seen down, and whoever is let start before that is refused halfway.
+fn other_lost(case: &Case<'_>, other: &Seen, by: Member) -> Option<Check> {
+    let owner = case.view.member_of(other.host, other.address)?;
+    let lost = owner != case.member && case.view.is_lost(owner);
+    lost.then(|| Check::OtherLost {
+        other: owner.clone(),
+        by,
+    })
 }
 
 /// Another member is down, too. If it lost its storage as well, waiting will not bring it back.

@@ -234,9 +234,17 @@ fn fenced(
     match known.disk {
         Some(disk) if disk == stamp.disk => None,
         Some(_) => retired,
+        // Nobody knew this disk when its place was given to another one, so it could not be fenced by its id.
+        None if known.host == host && given_away(me, ledger) => retired,
         None if known.host == host => None,
         None => foreign,
     }
+}
+
+/// Was a start in place of this member permitted, that may have happened?
+fn given_away(me: &Me, ledger: &Ledger) -> bool {
+    let work = ledger.work.as_ref().filter(|w| w.member == me.member);
+    work.is_some_and(|w| w.lost().is_some() && (w.grant().is_some() || w.failed > 0))
 }
 
 fn unstarted(stamp: &Stamp, bootstrapped: Bootstrapped) -> Found {

@@ -96,6 +96,7 @@ whys! {
     Started { member: Member, grant: GrantNumber } for Progressing => "{member} starts with {grant}: waiting for the others to see it Normal";
     Joined { member: Member, host: HostId } => "{member} has joined as {host}";
     JoinedUnseen { member: Member, host: HostId } => "{member} has started as {host} and nobody is left who could have seen it join: its place is free for the others, and it is put on record when one of them sees it";
+    ReplacedUnseen { member: Member, host: HostId, by: HostId } => "{member} has started as {by} in place of {host} and nobody is left who could have seen it: its place is free for the others, and it is put on record when one of them sees it";
     RingFounded { member: Member } => "{member} has founded the ring";
     // Loss and replacement
     StorageLost { member: Member, host: HostId } for StorageLost => "{member} came back empty: the storage of {host} is lost";
@@ -113,6 +114,7 @@ whys! {
     TeachSeeds { member: Member, peer: Member } for Progressing => "{peer} is told to gossip with the address of {member}, or the replacement would hear from nobody";
     Replaced { member: Member, host: HostId, by: HostId } => "{member} is whole again: {by} took the place of {host}";
     TryFailed { member: Member, failed: u32 } for ReplacementFailed => "the start of {member} did not finish ({failed} so far): tried again on an emptied disk after a rest";
+    Hibernate { member: Member, host: HostId, by: Member } for ReplacementFailed => "{by} calls {host} of {member} `hibernate`: that is what a start in its place leaves behind that did not finish; it is not started again before it has been still for long enough and all checks hold";
     TimedOut { member: Member } for ReplacementFailed => "the start of {member} did not finish in time: its pod is ended";
     GivenUp { member: Member, failed: u32 } for ReplacementFailed, human => "the start of {member} failed {failed} times: read the log of its pod; then delete its pod for another try, or remove the dead node (`nodetool removenode`) so that it joins as new";
     GivenUpOrdered { member: Member } => "the pod of {member} was made anew by a human: tried again";
@@ -170,8 +172,16 @@ pub enum Check {
         host: HostId,
         by: Member,
     },
+    Hibernate {
+        host: HostId,
+        by: Member,
+    },
     OtherDown {
         other: HostId,
+        by: Member,
+    },
+    OtherLost {
+        other: Member,
         by: Member,
     },
     OtherDownRefused {
@@ -254,6 +264,14 @@ impl fmt::Display for Check {
             Self::NotNormal { host, by } => write!(f, "{by} does not see {host} as a normal owner of tokens"),
             Self::StillAlive { host, by } => write!(f, "StillAlive: {by} sees {host} alive"),
             Self::DownTooShort { host, by } => write!(f, "{by} has not seen {host} down for long enough"),
+            Self::Hibernate { host, by } => write!(
+                f,
+                "{by} calls {host} `hibernate`: a start in its place is alive, or was cut off and has not been still for long enough"
+            ),
+            Self::OtherLost { other, by } => write!(
+                f,
+                "another member, {other}, lost its storage too, and {by} has not seen it down yet"
+            ),
             Self::OtherDown { other, by } => write!(f, "{by} sees another member, {other}, down"),
             Self::OtherDownRefused { other } => write!(
                 f,

@@ -116,11 +116,32 @@ fn failed(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
         failed,
         ..work.clone()
     };
-    Plan::because(why).write(phase(view, &work, next))
+    named(view, &work, Plan::because(why)).write(phase(view, &work, next))
+}
+
+/// Cassandra keeps calling a node `hibernate` whose replacement at its own address did not finish. Whoever reads that a
+/// try failed must know it: `nodetool status` shows such a node like any other that is down.
+fn named(view: &View<'_>, work: &Work, plan: Plan) -> Plan {
+    let Some(host) = work.lost().map(|lost| lost.host) else {
+        return plan;
+    };
+    let witnesses = view.witnesses(&work.member);
+    let calls = |a: &&&Answer| a.node(host).is_some_and(|n| n.state == NodeState::Replacing);
+    match witnesses.iter().find(calls).map(|a| a.by.clone()) {
+        Some(by) if plan.steps.is_empty() => {
+            let member = work.member.clone();
+            plan.also(Why::Hibernate { member, host, by })
+        }
+        _ => plan,
+    }
 }
 
 /// The last try failed; is it time for the next?
 pub(super) fn rested(view: &View<'_>, work: &Work, until: Time) -> Plan {
+    named(view, work, after_rest(view, work, until))
+}
+
+fn after_rest(view: &View<'_>, work: &Work, until: Time) -> Plan {
     if let Some(plan) = over(view, work) {
         return plan;
     }
@@ -170,7 +191,7 @@ pub(super) fn given_up(view: &View<'_>, work: &Work, pod: PodUid) -> Plan {
         return Plan::because(Why::GivenUpOrdered { member }).write(next);
     }
     let failed = work.failed;
-    Plan::because(Why::GivenUp { member, failed })
+    named(view, work, Plan::because(Why::GivenUp { member, failed }))
 }
 
 /// What ends work that does not run.
@@ -228,8 +249,16 @@ fn overtaken(view: &View<'_>, work: &Work) -> Option<Plan> {
     let lost = work.lost()?;
     let report = view.seen.report(&work.member)?;
     // It may even have started before its place was given away.
-    let own = matches!(report.found, Found::Retired(_) | Found::Started(_));
-    if !own || Some(report.disk) != lost.disk {
+    let (Found::Retired(host) | Found::Started(host)) = report.found else {
+        return None;
+    };
+    // A member that was put on record while it was down has no disk on record: then it is told by the node on the disk,
+    // and must not be the disk that was permitted to take the place.
+    let permitted = work.grant().is_some_and(|g| g.disk == report.disk);
+    let own = lost
+        .disk
+        .map_or(host == lost.host && !permitted, |disk| disk == report.disk);
+    if !own {
         return None;
     }
     let witnesses = view.witnesses(&work.member);
@@ -300,29 +329,49 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
 /// Its disk says that it has joined, and all who could have seen it are lost: they wait for this place, so it is free. It
 /// is put on record when one of them is back and sees it; until then whoever it replaced is not on record either, because
 /// that one's disk is not the member's any more.
+///
+/// Who waits need not be on record, and who could have seen it neither: nobody is while the second member joins, nor who
+/// itself came back unseen. Such a one counts if it is the founder, or if its gate let it run.
 fn joined_unseen(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
     let (m, _, report) = present(view, work)?;
     let Found::Started(host) = report.found else {
         return None;
     };
-    let others = || view.ledger.known.keys().filter(|m| **m != work.member);
-    let unseen = view.witnesses(&work.member).is_empty() && others().all(|m| view.is_lost(m));
-    let joins = match &work.task {
-        Task::Join => true,
-        // Without anybody else on record there is nobody who could wait for this place.
-        Task::Replace { .. } => others().next().is_some(),
-        Task::Found | Task::Leave { .. } => false,
+    let member = work.member.clone();
+    let why = match &work.task {
+        Task::Join => Why::JoinedUnseen {
+            member: member.clone(),
+            host,
+        },
+        Task::Replace { lost, .. } => Why::ReplacedUnseen {
+            member: member.clone(),
+            host: lost.host,
+            by: host,
+        },
+        Task::Found | Task::Leave { .. } => return None,
     };
-    if !joins || !unseen || report.disk != grant.disk {
+    let others = || {
+        let seen = view.seen.members.iter().map(|m| &m.member);
+        view.ledger.known.keys().chain(seen).filter(|m| **m != member)
+    };
+    let (first, founder) = (
+        view.ledger.known.is_empty(),
+        view.spec().members.first().map(|d| &d.member),
+    );
+    let saw = |m: &&Member| {
+        let runs = view.seen.report(m).is_some_and(|r| r.found.runs());
+        view.ledger.known.contains_key(*m) || (first && founder == Some(*m)) || runs
+    };
+    let waited_for = others().any(|m| view.is_lost(m));
+    let unseen = view.witnesses(&member).is_empty() && others().filter(saw).all(|m| view.is_lost(m));
+    if !waited_for || !unseen || report.disk != grant.disk {
         return None;
     }
-    let member = work.member.clone();
     let next = view.ledger.with(|next| {
         next.known.remove(&member);
         next.work = None;
     });
-    let plan = Plan::because(Why::JoinedUnseen { member, host });
-    Some(label_off(plan, m, work).write(next))
+    Some(label_off(Plan::because(why), m, work).write(next))
 }
 
 /// A replacement that a human asked for is over: the label goes. Before the work is taken off the ledger, because with

@@ -187,3 +187,20 @@ fn n21_a_permission_that_makes_it_its_own_seed_is_refused() {
     let empty = folder(0xe1, Bootstrapped::Never);
     assert_eq!(held(ask(&me(), &empty, &ledger)), Held::BadSeeds);
 }
+
+#[test]
+fn a_disk_that_is_not_on_record_waits_once_its_place_was_given_to_another() {
+    let own = folder(0xd1, Bootstrapped::Completed(host(1)));
+    let unknown = |mut ledger: Ledger| {
+        ledger.known.get_mut(&member(1)).unwrap().disk = None;
+        ledger.retired.clear();
+        ledger
+    };
+    assert!(matches!(
+        ask(&me(), &own, &unknown(whole().ledger)),
+        Gate::Start(_)
+    ));
+    let confirming = unknown(ready().ledger);
+    assert!(matches!(ask(&me(), &own, &confirming), Gate::Start(_)), "not yet");
+    assert_eq!(held(ask(&me(), &own, &unknown(permitted()))), Held::Retired);
+}

@@ -1,10 +1,11 @@
 //! One thing stands against it, and it is named.
 
-use super::situation::{NOW, Situation, address, host, known, location, member, ready, whole};
+use super::situation::{NOW, Situation, address, host, known, location, member, ready, whole, whole_of};
 use mainstay_core::ring::ids::{ClusterUid, DiskId, HostId};
 use mainstay_core::ring::observed::{Liveness, NodeState, Seen};
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::spec::ReplaceBy;
+use mainstay_core::ring::stamp::Found;
 use mainstay_core::ring::{Step, asks, decide};
 use std::time::Duration;
 
@@ -206,6 +207,30 @@ fn another_node_at_the_address_another_one_down_or_another_schema() {
         s.ledger.work = None;
         s.seen.spec.automatic = false;
     });
+}
+
+/// Gossip that a partition held back tells of a dead node as of one that lives; its gate knows better.
+#[test]
+fn n8_a_second_loss_holds_also_before_the_others_see_it_down() {
+    let mut five = whole_of(5).lost().confirming(Duration::from_mins(2));
+    assert!(five.permits(), "{}", five.text());
+    five.seen.answers.retain(|a| a.by != member(3));
+    assert!(five.permits(), "three of four are a majority: {}", five.text());
+    five.report(3, Found::Empty);
+    assert!(!five.permits(), "{}", five.text());
+    assert!(
+        five.text().contains("ring-r3-0, lost its storage too"),
+        "{}",
+        five.text()
+    );
+    five.down(3);
+    assert!(five.text().contains("request canceled"), "{}", five.text());
+    // Declared dead for good by a human: then it is not waited for.
+    for answer in &mut five.seen.answers {
+        let node = answer.nodes.iter_mut().find(|n| n.host == host(3));
+        node.unwrap().excluded = true;
+    }
+    assert!(five.permits(), "{}", five.text());
 }
 
 #[test]

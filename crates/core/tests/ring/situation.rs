@@ -55,17 +55,22 @@ pub(crate) struct Situation {
 
 /// Three members, each known to the others, on a version with a majority.
 pub(crate) fn whole() -> Situation {
+    whole_of(3)
+}
+
+/// The same with so many.
+pub(crate) fn whole_of(members: u8) -> Situation {
     let engine = Engine::Scylla("2025.2".parse().unwrap());
     let mut ledger = Ledger::new(CLUSTER);
     ledger.founded = true;
-    ledger.known = (0..3).map(|n| (member(n), known(n))).collect();
+    ledger.known = (0..members).map(|n| (member(n), known(n))).collect();
     let seen = Observed {
         read_at: NOW,
         cluster: CLUSTER,
         spec: Spec {
             engine,
             managed: Managed::Here,
-            members: (0..3)
+            members: (0..members)
                 .map(|n| Declared {
                     member: member(n),
                     location: location(n),
@@ -77,8 +82,8 @@ pub(crate) fn whole() -> Situation {
             tries: 3,
             timing: Timing::default(),
         },
-        members: (0..3).map(view).collect(),
-        answers: (0..3).map(answer).collect(),
+        members: (0..members).map(view).collect(),
+        answers: (0..members).map(|by| answer(by, members)).collect(),
         drained: BTreeSet::new(),
         wishes: Wishes::default(),
     };
@@ -117,11 +122,11 @@ fn view(n: u8) -> MemberView {
     }
 }
 
-fn answer(by: u8) -> Answer {
+fn answer(by: u8, members: u8) -> Answer {
     Answer {
         by: member(by),
         at: NOW,
-        nodes: (0..3).map(normal).collect(),
+        nodes: (0..members).map(normal).collect(),
         seeds: None,
         keyspaces: vec![Keyspace {
             name: "orders".parse().unwrap(),
@@ -154,10 +159,16 @@ impl Situation {
         let report = pod.report.as_mut().unwrap();
         (report.disk, report.ran) = (DiskId(0xe1), false);
         self.seen.answers.retain(|a| a.by != member(1));
-        for by in [0, 2] {
-            self.node(by, 1).liveness = Liveness::Down(Duration::from_mins(10));
-        }
+        self.down(1);
         self
+    }
+
+    /// All who answer have seen this one down for long.
+    pub(crate) fn down(&mut self, n: u8) {
+        for answer in &mut self.seen.answers {
+            let node = answer.nodes.iter_mut().find(|node| node.host == host(n));
+            node.unwrap().liveness = Liveness::Down(Duration::from_mins(10));
+        }
     }
 
     /// The confirmation of its replacement began so long ago.

@@ -80,6 +80,8 @@ pub(super) fn why(ring: &RingCluster) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::ring::CheckStatus;
+    use mainstay_core::ring::checks::Letter;
     use serde_json::json;
 
     fn ring() -> RingCluster {
@@ -112,6 +114,27 @@ mod tests {
         assert!(at("Down") < at("Quorum"));
         at("replace ring-a-1: confirming");
         at("2 took the place of 1");
+    }
+
+    /// As the operator writes it: the held ones first, then all others in their order.
+    #[test]
+    fn all_checks_of_a_lost_member_are_told_by_name() {
+        let told = |letter: &Letter, held: Option<&str>| CheckStatus {
+            name: letter.name().to_owned(),
+            member: "ring-a-1".to_owned(),
+            holds: held.is_none(),
+            message: held.unwrap_or_else(|| letter.text()).to_owned(),
+        };
+        let held = [
+            (Letter::Down, "StillAlive: ring-a-0 sees 7 alive"),
+            (Letter::Copies, "keyspace ks has 1 copies and 1 members are lost"),
+        ];
+        let others = Letter::ALL.iter().filter(|l| held.iter().all(|(h, _)| h != *l));
+        let mut ring = ring();
+        let status = ring.status.get_or_insert_default();
+        status.checks = held.iter().map(|(letter, why)| told(letter, Some(why))).collect();
+        status.checks.extend(others.map(|letter| told(letter, None)));
+        insta::assert_snapshot!(why(&ring));
     }
 
     #[test]

@@ -30,7 +30,17 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-const MEMBERS: [&str; 3] = ["simple-dc1-r-0", "simple-dc1-r-1", "simple-dc1-r-2"];
+/// What users are shown is what is tried.
+const EXAMPLE: &str = include_str!("../../../../examples/ring-attended.yaml");
+const NAME: &str = "simple-attended";
+/// As scylla-operator names the members of the cluster that the example attends.
+const MEMBERS: [&str; 3] = [
+    "simple-us-east-1-us-east-1a-0",
+    "simple-us-east-1-us-east-1b-0",
+    "simple-us-east-1-us-east-1c-0",
+];
+const DATACENTER: &str = "us-east-1";
+const RACKS: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 const TOKEN: &str = "a token of the agents";
 
 /// One node, as the agents tell of it.
@@ -79,7 +89,10 @@ impl Told {
             | "/storage_service/nodes/excluded" => json!([]),
             "/storage_service/keyspaces?type=non_local_strategy" => json!(["ks"]),
             "/storage_service/describe_ring/ks" => {
-                let kept: Vec<Value> = nodes.keys().map(|_| json!({ "datacenter": "dc1" })).collect();
+                let kept: Vec<Value> = nodes
+                    .keys()
+                    .map(|_| json!({ "datacenter": DATACENTER }))
+                    .collect();
                 json!([{ "endpoint_details": kept }])
             }
             _ if path.starts_with("/storage_service/tokens/") => json!([last]),
@@ -87,8 +100,11 @@ impl Told {
             _ if path.starts_with("/gossiper/downtime/") => {
                 json!(nodes.get(last)?.down_for.as_micros())
             }
-            _ if path.starts_with("/snitch/datacenter") => json!("dc1"),
-            _ if path.starts_with("/snitch/rack") => json!("r"),
+            _ if path.starts_with("/snitch/datacenter") => json!(DATACENTER),
+            _ if path.starts_with("/snitch/rack") => {
+                let of = |n: &usize| path.ends_with(&service_address(*n));
+                json!(RACKS[(0..RACKS.len()).find(of)?])
+            }
             _ => return None,
         })
     }
@@ -145,14 +161,17 @@ struct Bed {
     _agents: JoinSet<Result<()>>,
 }
 
-fn labels() -> Value {
-    json!({ "scylla/cluster": "simple", "scylla/datacenter": "dc1", "scylla/rack": "r", "app": "scylla" })
+fn labels(number: usize) -> Value {
+    json!({
+        "scylla/cluster": "simple", "scylla/datacenter": DATACENTER, "scylla/rack": RACKS[number],
+        "app": "scylla",
+    })
 }
 
 fn pod(number: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": MEMBERS[number], "labels": labels() },
+        "metadata": { "name": MEMBERS[number], "labels": labels(number) },
         "spec": {
             "initContainers": [{ "name": "scylladb-bootstrap-barrier", "image": "scylladb/scylla-operator:1.22" }],
             "containers": [{ "name": "scylla", "image": "scylladb/scylla:2025.2.0" }],
@@ -216,7 +235,7 @@ impl Bed {
         };
         let bed = Self {
             test,
-            keeper: RingKeeper::new(client.clone(), "default", "attendant", Arc::new(settings)),
+            keeper: RingKeeper::new(client.clone(), "default", NAME, Arc::new(settings)),
             permit: operator::engine::lease::Permit::ALWAYS,
             kubernetes,
             client,
@@ -245,14 +264,14 @@ impl Bed {
         for (number, member) in MEMBERS.iter().enumerate() {
             let service: Service = serde_json::from_value(json!({
                 "metadata": {
-                    "name": member, "labels": labels(),
+                    "name": member, "labels": labels(number),
                     "annotations": { "internal.scylla-operator.scylladb.com/host-id": host(number, 0) },
                 },
                 "spec": { "clusterIP": service_address(number), "ports": [{ "port": 9042 }] },
             }))?;
             self.api::<Service>().create(&params, &service).await?;
             let claim: PersistentVolumeClaim = serde_json::from_value(json!({
-                "metadata": { "name": format!("data-{member}"), "labels": labels() },
+                "metadata": { "name": format!("data-{member}"), "labels": labels(number) },
                 "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
             }))?;
             self.api::<PersistentVolumeClaim>()
@@ -262,13 +281,7 @@ impl Bed {
             self.api::<Pod>().create(&params, &pod).await?;
             self.set_status(number, &ready(self.test, number)).await?;
         }
-        let ring: RingCluster = serde_json::from_value(json!({
-            "apiVersion": "mainstay.dev/v1alpha1", "kind": "RingCluster", "metadata": { "name": "attendant" },
-            "spec": {
-                "attends": "simple", "image": "scylladb/scylla:2025.2.0", "datacenter": "dc1",
-                "racks": [{ "name": "r", "members": 3 }],
-            },
-        }))?;
+        let ring: RingCluster = serde_saphyr::from_str(EXAMPLE)?;
         self.api::<RingCluster>().create(&params, &ring).await?;
         Ok(())
     }
@@ -290,7 +303,7 @@ impl Bed {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let status = self.api::<RingCluster>().get("attendant").await?.status;
+        let status = self.api::<RingCluster>().get(NAME).await?.status;
         bail!("not {what}: {status:#?}")
     }
 
@@ -309,7 +322,7 @@ impl Bed {
 
     async fn ledger(&self) -> Result<Ledger> {
         let maps = self.api::<k8s_openapi::api::core::v1::ConfigMap>();
-        let map = maps.get("attendant-ring").await?;
+        let map = maps.get(&format!("{NAME}-ring")).await?;
         let text = map.data.and_then(|mut data| data.remove("ledger"));
         Ok(Ledger::parse(&text.context("no ledger")?)?)
     }

@@ -94,9 +94,16 @@ impl Kind {
 pub(crate) struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
+    http: Option<SocketAddr>,
 }
 
 impl Running {
+    /// What its metrics say.
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        let at = self.http.context("it does not listen")?.to_string();
+        Ok(client::get(&at, "/metrics", None, Duration::from_secs(5)).await?)
+    }
+
     /// It is told to stop, and frees its lease.
     pub(crate) async fn stop(self) -> Result<()> {
         self.stop.cancel();
@@ -319,7 +326,7 @@ impl Bed {
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
         let operator = Operator::bind(config).await?;
-        let stop = CancellationToken::new();
+        let (stop, http) = (CancellationToken::new(), operator.address());
         let task = tokio::spawn({
             let stop = stop.clone();
             async move {
@@ -328,7 +335,7 @@ impl Bed {
                 }
             }
         });
-        Ok(Running { stop, task })
+        Ok(Running { stop, task, http })
     }
 
     /// The lease of an operator that was killed need not be waited for.
@@ -408,9 +415,22 @@ impl Bed {
     }
 
     pub(crate) async fn label(&self, member: &str) -> Result<()> {
+        self.set_label(member, "scylla/replace", true).await
+    }
+
+    /// Sets a label of a member's Service, or takes it off.
+    pub(crate) async fn set_label(&self, member: &str, label: &str, on: bool) -> Result<()> {
         let services: Api<Service> = Api::default_namespaced(self.client.clone());
-        let label = Patch::Merge(json!({ "metadata": { "labels": { "scylla/replace": "" } } }));
-        services.patch(member, &PatchParams::default(), &label).await?;
+        let value = on.then_some("");
+        let patch = Patch::Merge(json!({ "metadata": { "labels": { label: value } } }));
+        services.patch(member, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// What a human changes in the spec of the ring.
+    pub(crate) async fn change(&self, spec: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        self.rings().patch(NAME, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 

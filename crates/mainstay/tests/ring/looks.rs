@@ -6,6 +6,7 @@ use api::ring::RingClusterStatus;
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Service};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, LogParams};
+use mainstay_core::ring::checks::Letter;
 use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
@@ -61,6 +62,22 @@ impl Bed {
         let events: Api<Event> = Api::default_namespaced(self.client.clone());
         let all = events.list(&ListParams::default()).await?;
         Ok(all.items.into_iter().filter_map(|e| e.reason).collect())
+    }
+
+    /// Waits until an Event of this reason says this.
+    pub(crate) async fn until_told(&self, reason: &str, message: &str) -> Result<()> {
+        let events: Api<Event> = Api::default_namespaced(self.client.clone());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let all = events.list(&ListParams::default()).await?.items;
+            let of = all.iter().filter(|e| e.reason.as_deref() == Some(reason));
+            let said: Vec<&str> = of.filter_map(|e| e.message.as_deref()).collect();
+            if said.contains(&message) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "{reason}: {said:?}");
+            sleep(Duration::from_millis(200)).await;
+        }
     }
 
     /// The address under which the others know a member.
@@ -182,6 +199,31 @@ impl Bed {
         ensure!(!log.contains("Unknown option"), "{member}: {log}");
         Ok(())
     }
+}
+
+/// `mainstay why` names every check of this member once, and those that hold it before all others.
+pub(crate) fn every_check_is_named(why: &str, member: &str, held: &[&str]) -> Result<()> {
+    let rows = why
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let checks: Vec<(bool, &str)> = rows
+        .filter(|words| matches!(words.as_slice(), ["HELD" | "holds", _, of, ..] if *of == member))
+        .map(|words| (words[0] == "HELD", words[1]))
+        .collect();
+    let (first, rest) = checks.split_at_checked(held.len()).context("too few")?;
+    ensure!(
+        first
+            .iter()
+            .eq(held.iter().map(|h| (true, *h)).collect::<Vec<_>>().iter()),
+        "{why}"
+    );
+    ensure!(rest.iter().all(|(held, _)| !held), "{why}");
+    let mut named: Vec<&str> = checks.iter().map(|(_, name)| *name).collect();
+    let mut all: Vec<&str> = Letter::ALL.iter().map(|letter| letter.name()).collect();
+    named.sort_unstable();
+    all.sort_unstable();
+    ensure!(named == all, "{why}");
+    Ok(())
 }
 
 /// The uid of an object.

@@ -1,4 +1,5 @@
-//! Rings of stand-ins as pods, kept by the operator: the scenarios are named by their numbers in `docs/ring.md`.
+//! Rings of stand-ins as pods, kept by the operator: the scenarios are named by their numbers in
+//! `docs/ring-scenarios.md`.
 
 // Everything here is a test, also what is not marked as one.
 #![allow(
@@ -13,12 +14,14 @@ mod bed;
 mod first_boot;
 mod five;
 mod generic;
+mod hands;
 mod kills;
 mod looks;
 mod manifests;
 mod misplaced;
 mod namesake;
 mod orphan;
+mod records;
 mod removed;
 mod sleep;
 mod twin;
@@ -29,6 +32,7 @@ use anyhow::{Context, Result, ensure};
 use bed::{Bed, Kind, MEMBERS, is_whole};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
+use looks::every_check_is_named;
 use operator::tap::Tap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -42,9 +46,9 @@ fn says(status: &api::ring::RingClusterStatus, kind: &str) -> Option<String> {
     found.map(|c| c.message.clone())
 }
 
-/// S1, S2 and S3, with the words of the seed's own test: remove a member's claim and pod, wait, verify.
+/// S1, S2, S3 and S11, with the words of the seed's own test: remove a member's claim and pod, wait, verify.
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_s2_s3_a_member_that_lost_its_disk_is_replaced_without_a_human() -> Result<()> {
+async fn s1_s2_s3_s11_a_member_that_lost_its_disk_is_replaced_without_a_human_and_it_is_told() -> Result<()> {
     let (bed, operator) = Bed::whole().await?;
     for member in MEMBERS {
         let record = bed
@@ -93,8 +97,20 @@ async fn s1_s2_s3_a_member_that_lost_its_disk_is_replaced_without_a_human() -> R
     let after = bed
         .until("whole again", |s| is_whole(s, 3) && !s.replacements.is_empty())
         .await?;
-    ensure!(after.replacements[0].member == "ring-b-0" && after.replacements[0].lost == old);
     bed.is_replaced("ring-b-0", &old).await?;
+    // S11: who took whose place, and when; once in the status, in an Event, and in the metrics.
+    let done = &after.replacements;
+    ensure!(done.len() == 1 && done[0].member == "ring-b-0" && done[0].lost == old);
+    ensure!(done[0].by == bed.host_of("ring-b-0").await? && !done[0].at.is_empty());
+    let told = format!("ring-b-0 is whole again: {} took the place of {old}", done[0].by);
+    bed.until_told("Replaced", &told).await?;
+    let why = format!("ring-b-0 came back empty: the storage of {old} is lost");
+    bed.until_told("StorageLost", &why).await?;
+    let counted = |total: u8| {
+        format!("mainstay_ring_replacements_total{{namespace=\"default\",ring=\"ring\"}} {total}\n")
+    };
+    let metrics = operator.metrics().await?;
+    ensure!(metrics.contains(&counted(1)), "{metrics}");
     operator.stop().await?;
     bed.end().await
 }
@@ -220,9 +236,11 @@ async fn s12_a_label_replaces_a_member_and_is_taken_off() -> Result<()> {
     bed.end().await
 }
 
-/// N9: every row is kept once. To replace its keeper would make the loss final, and nothing would show it.
+/// N9: every row is kept once. To replace its keeper would make the loss final, and nothing would show it. A human who
+/// accepts that says so for this ring.
 #[tokio::test(flavor = "multi_thread")]
-async fn n9_a_keyspace_with_one_copy_is_named_and_nothing_is_replaced() -> Result<()> {
+async fn n9_a_keyspace_with_one_copy_is_named_and_nothing_is_replaced_before_a_human_accepts_it() -> Result<()>
+{
     let (bed, operator) = Bed::whole_with(1).await?;
     let old = bed.host_of("ring-b-0").await?;
     bed.lose("ring-b-0").await?;
@@ -240,6 +258,12 @@ async fn n9_a_keyspace_with_one_copy_is_named_and_nothing_is_replaced() -> Resul
     sleep(Duration::from_secs(8)).await;
     ensure!(bed.ledger().await?.work.is_none());
     ensure!(bed.host_of("ring-b-0").await? == old, "it is still on record");
+    every_check_is_named(&bed.why().await?, "ring-b-0", &["Copies"])?;
+
+    bed.change(serde_json::json!({ "autoreplacement": { "acceptLoss": true } }))
+        .await?;
+    bed.until("whole again", |s| is_whole(s, 3)).await?;
+    bed.took_the_place("ring-b-0", &old).await?;
     operator.stop().await?;
     bed.end().await
 }

@@ -162,3 +162,49 @@ fn ring(Key { namespace, name }: &Key, shown: &Shown) -> Value {
     }
     value
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_core::ring::Plan;
+    use mainstay_core::ring::ids::HostId;
+
+    #[test]
+    fn s11_each_replacement_counts_once_and_one_that_was_refused_does_not() {
+        let board = RingBoard::default();
+        let key = Key {
+            namespace: "db".to_owned(),
+            name: "ring".to_owned(),
+        };
+        let done = |violations: Vec<String>| Told {
+            plan: Plan::because(Why::Replaced {
+                member: "ring-a-0".parse().unwrap(),
+                host: HostId(1),
+                by: HostId(2),
+            }),
+            violations,
+            ..Told::default()
+        };
+        let counted = || {
+            let mut text = Metrics::default();
+            board.metrics(&mut text);
+            let text = text.into_text();
+            let line = text
+                .lines()
+                .find(|l| l.starts_with("mainstay_ring_replacements_total{"));
+            line.map(str::to_owned)
+        };
+        board.told(&key, Some(Told::default()));
+        let line = |n: u8| {
+            Some(format!(
+                "mainstay_ring_replacements_total{{namespace=\"db\",ring=\"ring\"}} {n}"
+            ))
+        };
+        assert_eq!(counted(), line(0));
+        board.told(&key, Some(done(Vec::new())));
+        assert_eq!(counted(), line(1));
+        board.told(&key, Some(done(vec!["[I1] step 0".to_owned()])));
+        board.told(&key, Some(Told::default()));
+        assert_eq!(counted(), line(1));
+    }
+}

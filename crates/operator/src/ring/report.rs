@@ -58,15 +58,18 @@ impl Told {
         }
     }
 
-    /// A replacement that this turn has seen to its end.
+    /// A replacement that this turn has seen to its end, or whose disk says so where nobody was left to see it.
     pub fn replaced(&self) -> Option<ReplacementStatus> {
+        let written = self.acted.ended.is_none() && self.violations.is_empty();
         self.plan.reasons.iter().find_map(|why| match why {
-            Why::Replaced { member, host, by } if self.acted.ended.is_none() => Some(ReplacementStatus {
-                member: member.to_string(),
-                lost: host.to_string(),
-                by: by.to_string(),
-                at: rfc3339(self.at),
-            }),
+            Why::Replaced { member, host, by } | Why::ReplacedUnseen { member, host, by } if written => {
+                Some(ReplacementStatus {
+                    member: member.to_string(),
+                    lost: host.to_string(),
+                    by: by.to_string(),
+                    at: rfc3339(self.at),
+                })
+            }
             _ => None,
         })
     }
@@ -380,118 +383,4 @@ fn event(object: &RingCluster, warning: bool, reason: String, message: String) -
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use mainstay_core::ring::checks::{Finding, Letter};
-    use mainstay_core::ring::ids::{HostId, Member};
-    use mainstay_core::ring::reason::Check;
-
-    fn member() -> Member {
-        "ring-a-0".parse().unwrap()
-    }
-
-    fn object() -> RingCluster {
-        serde_json::from_value(json!({
-            "apiVersion": "mainstay.dev/v1alpha1", "kind": "RingCluster",
-            "metadata": { "name": "ring", "namespace": "db", "uid": "u", "generation": 4 },
-            "spec": { "image": "scylladb/scylla:5.4.1", "racks": [{ "name": "a", "members": 1 }] },
-        }))
-        .unwrap()
-    }
-
-    fn held() -> Told {
-        let host = HostId(7);
-        let alive = Check::StillAlive { host, by: member() };
-        let finding = |letter, check| Finding {
-            letter,
-            member: member(),
-            check,
-        };
-        let plan = Plan::because(Why::StorageLost {
-            member: member(),
-            host,
-        })
-        .also(Why::Held {
-            member: member(),
-            check: alive.clone(),
-        })
-        .showing(vec![
-            finding(Letter::Owner, Check::Passed),
-            finding(Letter::Down, alive),
-        ]);
-        Told {
-            plan,
-            ..Told::default()
-        }
-    }
-
-    fn of<'a>(status: &'a RingClusterStatus, kind: &str) -> &'a Condition {
-        status.conditions.iter().find(|c| c.kind == kind).unwrap()
-    }
-
-    #[test]
-    fn a_held_replacement_is_in_the_conditions_and_its_checks_are_named_the_held_ones_first() {
-        let status = status(&object(), &held(), &RingClusterStatus::default());
-        assert_eq!(of(&status, "StorageLost").status, "True");
-        assert_eq!(of(&status, "ReplacementFailed").status, "False");
-        let why = of(&status, "ReplacementHeld");
-        assert!(why.message.contains("StillAlive"), "{}", why.message);
-        let names: Vec<(&str, bool)> = status.checks.iter().map(|c| (c.name.as_str(), c.holds)).collect();
-        assert_eq!(names, [("Down", false), ("NormalOwner", true)]);
-        assert_eq!(status.observed_generation, Some(4));
-    }
-
-    #[test]
-    fn a_turn_that_came_to_nothing_keeps_what_was_known() {
-        let before = status(&object(), &held(), &RingClusterStatus::default());
-        let failed = Told {
-            error: Some("no answer".to_owned()),
-            ..Told::default()
-        };
-        let after = status(&object(), &failed, &before);
-        assert_eq!(after.checks, before.checks);
-        assert_eq!(of(&after, "StorageLost").status, "True");
-        assert_eq!(of(&after, "Ready").status, "Unknown");
-    }
-
-    #[test]
-    fn s11_a_replacement_is_told_by_whom_and_of_whom() {
-        let told = Told {
-            plan: Plan::because(Why::Replaced {
-                member: member(),
-                host: HostId(1),
-                by: HostId(2),
-            }),
-            ..Told::default()
-        };
-        let status = status(&object(), &told, &RingClusterStatus::default());
-        let done = status.replacements.first().unwrap();
-        assert_eq!(done.lost, HostId(1).to_string());
-        assert_eq!(done.by, HostId(2).to_string());
-    }
-
-    #[test]
-    fn what_is_lost_or_held_is_an_event_although_nothing_is_done() {
-        let said = worth_saying(&held());
-        let words: Vec<&str> = said.iter().map(|(_, reason, _)| reason.as_str()).collect();
-        assert_eq!(words, ["StorageLost", "Held"]);
-        let mut reporter = Reporter::default();
-        assert!(reporter.is_new(&held(), "Held", "x"));
-        assert!(!reporter.is_new(&held(), "Held", "x"));
-    }
-
-    #[test]
-    fn that_nodes_cannot_be_seen_is_said_once_and_stays_in_the_status() {
-        let told = Told {
-            nodes_unseen: true,
-            ..Told::default()
-        };
-        let mut reporter = Reporter::default();
-        let words = |reporter: &mut Reporter| reporter.unsaid(&told).len();
-        assert_eq!((words(&mut reporter), words(&mut reporter)), (1, 0));
-        let status_of = |told: &Told| status(&object(), told, &RingClusterStatus::default());
-        assert_eq!(of(&status_of(&told), "NodesUnseen").reason, "Forbidden");
-        let seen = status_of(&Told::default());
-        assert!(!seen.conditions.iter().any(|c| c.kind == "NodesUnseen"));
-    }
-}
+mod tests;

@@ -112,11 +112,21 @@ fn joined_unseen(judge: &Judge<'_>, before: &Ledger, member: &Member) -> bool {
     };
     let complete = |r: &Report| r.disk == grant.disk && matches!(r.found, Found::Started(_));
     let lost = |m: &Member| facts.node_gone(m) || facts.report(m).is_some_and(|r| !r.found.runs());
-    let others = || before.known.keys().filter(|m| *m != member);
+    let mut others = before.known.keys().filter(|m| *m != member);
+    let views = || {
+        facts
+            .seen
+            .members
+            .iter()
+            .map(|m| &m.member)
+            .filter(|m| *m != member)
+    };
+    let runs = |m: &Member| facts.report(m).is_some_and(|r| r.found.runs());
     facts.report(member).is_some_and(complete)
         && facts.others(member).next().is_none()
-        && others().next().is_some()
-        && others().all(lost)
+        && others.all(lost)
+        && views().any(lost)
+        && !views().any(runs)
 }
 
 fn retired(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
