@@ -10,7 +10,7 @@ pub use exception::{
     ExceptionState, ExceptionType, PlanRef, ScheduleException, ScheduleExceptionSpec,
     ScheduleExceptionStatus, TargetChange,
 };
-pub use parse::{BadPlan, bad_exceptions, follow, follow_recorded, last_will, read_exception};
+pub use parse::{BadPlan, bad_exceptions, claimed, follow, follow_recorded, last_will, read_exception};
 pub use spec::{
     Behavior, BehaviorMode, DeletionPolicy, Dependency, DriftPolicy, Execution, HibernatePlan,
     HibernatePlanSpec, HolidaySpec, OffHours, ScheduleSpec, StageSpec, StrategySpec, StrategyType,

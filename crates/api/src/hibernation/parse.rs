@@ -91,12 +91,23 @@ pub fn follow(
         retries: *retries,
     };
     let intent = Intent::new(targets, strategy(&spec.execution.strategy)?, behaviour)?;
-    follow_recorded(name, spec, exceptions, wanted, intent)
+    follow_with(name, spec, exceptions, wanted, intent)
 }
 
-/// The same with the targets and the order that were recorded when its cycle began: whatever is made of them while
-/// something sleeps, it is woken in time.
+/// The same with the targets and the order that were recorded when its cycle began, and only to the end of that: whatever
+/// is made of them while something sleeps, it is woken in time.
 pub fn follow_recorded(
+    name: &str,
+    spec: &HibernatePlanSpec,
+    exceptions: &[ScheduleException],
+    wanted: Option<Override>,
+    intent: Intent,
+) -> Result<HibernatePlan, BadPlan> {
+    let plan = follow_with(name, spec, exceptions, wanted, intent)?;
+    Ok(HibernatePlan { ending: true, ..plan })
+}
+
+fn follow_with(
     name: &str,
     spec: &HibernatePlanSpec,
     exceptions: &[ScheduleException],
@@ -129,6 +140,7 @@ pub fn follow_recorded(
             DeletionPolicy::Abandon => Deletion::Abandon,
         },
         suspend: *suspend,
+        ending: false,
     })
 }
 
@@ -166,6 +178,12 @@ fn excepted(objects: &[ScheduleException], targets: &BTreeSet<TargetName>) -> Ex
     all
 }
 
+/// The targets that can be read, whatever is wrong with the others and their order: it does not make what they name
+/// anybody else's.
+pub fn claimed(spec: &HibernatePlanSpec) -> Vec<Target> {
+    spec.targets.iter().filter_map(|t| target(t).ok()).collect()
+}
+
 /// What is left of a plan that is being deleted and cannot be followed: nothing sleeps any more, and every target that
 /// can be read is known. Otherwise a wrong zone would keep the plan, and what it put to sleep, for ever.
 pub fn last_will(name: &str, spec: &HibernatePlanSpec) -> Result<HibernatePlan, BadPlan> {
@@ -174,7 +192,7 @@ pub fn last_will(name: &str, spec: &HibernatePlanSpec) -> Result<HibernatePlan, 
         name: PlanName::parse(name)?,
         schedule: Schedule::new(Zone::parse("UTC")?, Vec::new(), vec![never])?,
         intent: Intent {
-            targets: spec.targets.iter().filter_map(|t| target(t).ok()).collect(),
+            targets: claimed(spec),
             strategy: Strategy::Parallel { max: None },
             behaviour: Behaviour::default(),
         },
@@ -184,6 +202,7 @@ pub fn last_will(name: &str, spec: &HibernatePlanSpec) -> Result<HibernatePlan, 
             DeletionPolicy::Abandon => Deletion::Abandon,
         },
         suspend: false,
+        ending: true,
     })
 }
 

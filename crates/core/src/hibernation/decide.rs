@@ -67,6 +67,15 @@ fn behind(view: &View<'_>, state: &State, cycle: &Cycle) -> Option<Decision> {
 }
 
 fn follow(view: &View<'_>, state: &State, desired: Desired, why: String) -> Decision {
+    let asleep = state
+        .open
+        .as_ref()
+        .is_some_and(|cycle| cycle.operation == Operation::Shutdown);
+    let desired = if view.plan.ending && !asleep {
+        Desired::Awake
+    } else {
+        desired
+    };
     if state.phase == Phase::Suspended {
         return suspended::resume(view, state, desired);
     }

@@ -169,6 +169,8 @@ pub struct HibernatePlan {
     pub deletion: Deletion,
     /// Nothing is to be touched.
     pub suspend: bool,
+    /// Only what has begun is followed, to its end: what wakes stays awake, and nothing else is put to sleep.
+    pub ending: bool,
 }
 
 /// A plan that cannot be followed. Nothing is touched because of it.

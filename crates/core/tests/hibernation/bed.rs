@@ -55,6 +55,7 @@ pub(crate) fn plan(intent: Intent) -> HibernatePlan {
         overrides: Vec::new(),
         deletion: Deletion::WakeFirst,
         suspend: false,
+        ending: false,
     }
 }
 

@@ -277,3 +277,38 @@ fn the_schedule_flips_in_the_middle_and_the_desired_state_wins() {
     bed.later(HOUR);
     assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 2));
 }
+
+/// A plan whose targets were made nonsense of at night: what has begun is followed to its end, as it was recorded.
+#[test]
+fn a_plan_that_only_ends_wakes_what_sleeps_and_puts_nothing_to_sleep_again() {
+    let targets = vec![target("db"), target("web")];
+    let things = [("db", "a", 3), ("web", "b", 2)];
+    let all_at_once = intent(targets, Strategy::Parallel { max: None });
+    let mut bed = Bed::new(plan(all_at_once), &things);
+    bed.settle();
+    bed.night();
+    bed.plan.ending = true;
+    bed.later(HOUR);
+    assert_eq!(
+        (bed.phase(), bed.replicas("b")),
+        (Phase::Hibernated, 0),
+        "not yet"
+    );
+    bed.broken.insert(id("a"), Severity::Permanent);
+    bed.morning();
+    assert_eq!((bed.replicas("a"), bed.replicas("b")), (0, 2));
+    bed.night();
+    assert_eq!(bed.replicas("b"), 2, "it is time to sleep, and `web` stays awake");
+    bed.wishes.suspend = true;
+    bed.later(HOUR);
+    bed.wishes.suspend = false;
+    bed.later(HOUR);
+    assert_eq!(bed.replicas("b"), 2, "nor does it after a suspension");
+    bed.broken.clear();
+    bed.wishes.retry = Some("again".to_owned());
+    bed.later(HOUR);
+    assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 2));
+    assert_eq!(bed.phase(), Phase::Active);
+    bed.later(HOUR);
+    assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 2), "no night begins");
+}

@@ -7,7 +7,7 @@ use crate::clock::draw;
 use api::HibernatePlan as Object;
 use api::ScheduleException;
 use api::hibernation::wishes::Asked;
-use api::hibernation::{BadPlan, FINALIZER, bad_exceptions, follow, follow_recorded, last_will};
+use api::hibernation::{BadPlan, FINALIZER, bad_exceptions, claimed, follow, follow_recorded, last_will};
 use futures::future::join_all;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -119,13 +119,22 @@ pub(super) async fn claims(place: &Place, object: &Object) -> Result<Vec<Claims>
     let better = others.filter(|o| o.metadata.uid != object.metadata.uid && right(o) < ours);
     Ok(better
         .filter_map(|o| {
-            let plan = follow(&o.name_any(), &o.spec, &[], None).ok()?;
             Some(Claims {
                 plan: PlanName::parse(&o.name_any()).ok()?,
-                targets: plan.intent.targets,
+                targets: claimed_by(&o),
             })
         })
         .collect())
+}
+
+/// What a plan speaks of, and what it has put to sleep: also if it cannot be followed, or does not speak of it any more.
+fn claimed_by(object: &Object) -> Vec<Target> {
+    let mut targets = claimed(&object.spec);
+    let state = object.status.as_ref().and_then(|s| s.state.clone());
+    let state: Option<State> = state.and_then(|value| serde_json::from_value(value).ok());
+    let open = state.and_then(|s| s.open);
+    targets.extend(open.into_iter().flat_map(|cycle| cycle.intent.targets));
+    targets
 }
 
 /// Must resources be looked at? Nothing is decided about an awake plan by what runs.

@@ -204,14 +204,34 @@ async fn s59_s60_targets_that_are_edited_at_night_count_from_the_next_cycle() ->
     Ok(())
 }
 
-#[tokio::test(start_paused = true)]
-async fn s62_of_two_plans_that_claim_one_thing_the_older_has_it() -> Result<()> {
+/// `web` belongs to a plan, and a younger one that claims it, too, sleeps by day, when the older one is awake.
+async fn two_plans() -> Result<Bed> {
     let bed = one_deployment().await?;
     bed.later(MINUTE).await;
-    // Asleep by day, when the older one is awake.
     let schedule = json!({ "timezone": "UTC", "offHours": [{ "start": "12:30", "end": "13:30", "daysOfWeek": ["MON"] }] });
     let spec = json!({ "schedule": schedule, "targets": [target("apps", Value::Null)] });
     bed.plan_with("younger", spec).await?;
+    Ok(bed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s62_a_mistake_in_the_older_plan_does_not_make_its_things_the_younger_ones() -> Result<()> {
+    let bed = two_plans().await?;
+    let circle = json!({ "strategy": { "type": "DAG", "dependencies": [{ "from": "apps", "to": "apps" }] } });
+    bed.patch(PLANS, PLAN, json!({ "spec": { "execution": circle } }))
+        .await?;
+    let operator = bed.operator();
+    bed.at(1).await;
+    ensure!(bed.condition("Followed").await? == (false, "PlanInvalid".to_owned()));
+    ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s62_of_two_plans_that_claim_one_thing_the_older_has_it() -> Result<()> {
+    let bed = two_plans().await?;
     let operator = bed.operator();
     bed.at(1).await;
     ensure!(

@@ -44,6 +44,7 @@ pub(super) fn plan(chance: &mut Chance, schedule: Schedule) -> Result<HibernateP
             Deletion::WakeFirst
         },
         suspend: false,
+        ending: false,
     })
 }
 

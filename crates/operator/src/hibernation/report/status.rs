@@ -127,10 +127,14 @@ pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> Hi
 fn message(report: &Report<'_>) -> String {
     let happened = match (report.followed, report.error) {
         (Followed::Not(bad), _) => return format!("nothing is touched: {bad}"),
-        (Followed::AsRecorded(bad), None) => {
-            format!("what has begun ends as it began, and nothing else begins: {bad}")
-        }
         (Followed::Whole | Followed::AsRecorded(_), Some(error)) => error.to_owned(),
+        (Followed::AsRecorded(bad), None) => {
+            let ends = format!("what has begun ends as it began, and nothing else begins: {bad}");
+            match report.reasons.iter().find(|why| is_trouble(why)) {
+                Some(worst) => format!("{worst}; {ends}"),
+                None => ends,
+            }
+        }
         (Followed::Whole, None) => {
             let worst = report.reasons.iter().find(|why| is_trouble(why));
             let first = worst.or_else(|| report.reasons.first());
