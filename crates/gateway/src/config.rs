@@ -133,9 +133,11 @@ pub struct Timeouts {
     pub check: Duration,
     /// For a cluster that hibernates to wake up because somebody connects; none: nobody wakes it.
     pub wake: Option<Duration>,
+    /// Between two wishes that it may wake up.
+    pub wake_rest: Duration,
     /// For one request to the Kubernetes API.
     pub api: Duration,
-    /// For the second direction of a connection, once the first has ended.
+    /// For the second direction of a connection to go on, once the first has ended: so long nothing may come.
     pub half_closed: Duration,
     /// After which a client is closed that asks for nothing and waits for nothing; none: never.
     pub idle: Option<Duration>,
@@ -153,6 +155,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(1),
             check: Duration::from_secs(2),
             wake: None,
+            wake_rest: Duration::from_mins(10),
             api: Duration::from_secs(3),
             half_closed: Duration::from_secs(30),
             idle: None,

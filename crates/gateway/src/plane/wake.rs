@@ -9,12 +9,11 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Between two wishes. Whoever puts the cluster to sleep again so soon means it: a plan with `drift: Enforce` wins.
-const REST: Duration = Duration::from_mins(10);
 /// After a wish that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Says so, each time that somebody waits for a cluster that sleeps, and no more often than [`REST`].
+/// Says so, each time that somebody waits for a cluster that sleeps, with a rest between: whoever puts the cluster to
+/// sleep again so soon means it, and a plan with `drift: Enforce` wins.
 pub(super) async fn run(shared: &Shared, client: Client) {
     let kind = GroupVersionKind::gvk("mainstay.dev", "v1alpha1", "MemgraphCluster");
     let kind = ApiResource::from_gvk(&kind);
@@ -22,6 +21,10 @@ pub(super) async fn run(shared: &Shared, client: Client) {
     let name = shared.config.cluster.to_string();
     loop {
         shared.control.awaited().await;
+        // Who waited may be long gone, and the cluster put to sleep again since.
+        if !shared.control.is_asleep() || shared.metrics.waiting.get() == 0 {
+            continue;
+        }
         let wish = json!({ "spec": { "hibernated": false } });
         let (params, patch) = (PatchParams::default(), Patch::Merge(&wish));
         let asked = timeout(shared.config.timeouts.api, api.patch(&name, &params, &patch)).await;
@@ -29,7 +32,7 @@ pub(super) async fn run(shared: &Shared, client: Client) {
             Ok(Ok(_)) => {
                 shared.metrics.wakes.inc();
                 tracing::info!("a client waits: the cluster is to wake up");
-                sleep(REST).await;
+                sleep(shared.config.timeouts.wake_rest).await;
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the cluster was not asked to wake up");

@@ -2,7 +2,9 @@
 
 use super::talk::{Answer, Asked, Talk};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 /// Requests that a client may have under way before no more of them are read: what is noted of each is small, and must
 /// not be many.
@@ -26,6 +28,8 @@ pub(crate) struct Now {
     pub(crate) gone: bool,
     /// The database closes because of what the client said, and has said so: those words must arrive.
     pub(crate) closes: bool,
+    /// The client was sent something since somebody last asked.
+    pub(crate) sent: bool,
 }
 
 impl Now {
@@ -38,6 +42,7 @@ impl Now {
             torn,
             gone: _,
             closes: _,
+            sent: _,
         } = self;
         !giving && !begun && !torn && talk.is_quiet()
     }
@@ -99,6 +104,17 @@ impl Course {
         self.now().is_quiet()
     }
 
+    /// Ends when the client was sent nothing for so long.
+    pub(crate) async fn still(&self, bound: Duration) {
+        loop {
+            self.now().sent = false;
+            sleep(bound).await;
+            if !self.now().sent {
+                return;
+            }
+        }
+    }
+
     async fn until(&self, reached: impl Fn(&Now) -> bool) {
         if !reached(&self.now()) {
             // Rare, and larger than everything else of an idle session.
@@ -119,5 +135,31 @@ impl Course {
 
     pub(crate) fn into_now(self) -> Now {
         self.now.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    /// A result that takes longer than a silence may is not cut off in its middle.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_still_being_sent_something_is_not_still() {
+        let course = Course::default();
+        let (began, bound) = (Instant::now(), Duration::from_secs(30));
+        let sends = async {
+            for _ in 0..10 {
+                sleep(Duration::from_secs(20)).await;
+                course.now().sent = true;
+            }
+        };
+        tokio::join!(course.still(bound), sends);
+        let over = began.elapsed();
+        let (least, most) = (
+            Duration::from_secs(200) + bound,
+            Duration::from_secs(200) + 2 * bound,
+        );
+        assert!(least <= over && over <= most, "{over:?}");
     }
 }

@@ -119,7 +119,7 @@ impl Forward<'_> {
                 // The client will say nothing more, but may still be waiting for an answer.
                 self.course.now().gone = true;
                 if end == End::Client && self.backend.shutdown().is_ok() {
-                    Box::pin(timeout(half_closed, pending::<()>())).await.ok();
+                    Box::pin(self.course.still(half_closed)).await;
                 }
                 end
             } => end,
@@ -176,6 +176,7 @@ impl Forward<'_> {
         // After they were written: something of ours may go out now, if no message is cut in two.
         let mut now = self.course.now();
         now.giving = !answers.is_between();
+        now.sent = true;
         now.gone |= said.closes;
         now.closes |= said.closes;
         drop(now);
@@ -363,7 +364,7 @@ impl Up<'_> {
     }
 
     /// Answers who serves what, in its place among the answers.
-    async fn route(&self, message: &[u8]) -> Result<(), End> {
+    async fn route(&mut self, message: &[u8]) -> Result<(), End> {
         self.level().await?;
         let response = if self.to.course.now().talk.is_failed() {
             Response::Ignored
@@ -372,6 +373,9 @@ impl Up<'_> {
                 .answer(self.to.version, message)
                 .ok_or(End::Refused)?
         };
+        if matches!(response, Response::Failure(_)) {
+            self.inbox.refusing = Refusing::Until;
+        }
         self.answer(&response).await
     }
 

@@ -357,6 +357,7 @@ async fn part(
         torn,
         gone,
         closes: _,
+        sent: _,
     } = now;
     if giving || torn || gone {
         return None;

@@ -41,11 +41,15 @@ enum Place {
         by: u8,
         escaped: bool,
     },
+    /// In digits. A word needs no space after them.
+    Number,
     /// In a word. It does not matter if it is longer than any that does, or is a name.
     Word {
         bytes: [u8; LONGEST],
-        len: usize,
+        len: u8,
         matters: bool,
+        /// It follows a number: how much of it still belongs to that (`1e5`, `0xF`) is the server's affair.
+        glued: bool,
     },
 }
 
@@ -87,7 +91,6 @@ impl ReadOnly {
 
     fn byte(&mut self, byte: u8) {
         self.place = match self.place {
-            Place::Gap => self.in_gap(byte),
             Place::Slash => match byte {
                 b'/' => Place::LineComment,
                 b'*' => Place::BlockComment { star: false },
@@ -106,13 +109,31 @@ impl ReadOnly {
                 // In backticks nothing is escaped: two of them are a name that goes on.
                 escaped: !escaped && byte == b'\\' && by != b'`',
             },
-            Place::Word { bytes, len, matters } if is_letter(byte) => longer(bytes, len, matters, byte),
-            Place::Word { bytes, len, matters } => {
-                if matters {
-                    self.word(bytes.get(..len).unwrap_or_default());
-                } else {
-                    self.broken |= self.first;
-                    self.first = false;
+            Place::Number if byte.is_ascii_digit() => Place::Number,
+            Place::Number if is_letter(byte) => longer([0; LONGEST], 0, true, true, byte),
+            Place::Gap | Place::Number => self.in_gap(byte),
+            Place::Word {
+                bytes,
+                len,
+                matters,
+                glued,
+            } if is_letter(byte) => longer(bytes, len, matters, glued, byte),
+            Place::Word {
+                bytes,
+                len,
+                matters,
+                glued,
+            } => {
+                let word = bytes.get(..usize::from(len)).unwrap_or_default();
+                match (matters, glued) {
+                    (true, false) => self.word(word),
+                    (true, true) => self.broken |= ends_like_a_write(word),
+                    // Too long to tell.
+                    (false, true) => self.broken = true,
+                    (false, false) => {
+                        self.broken |= self.first;
+                        self.first = false;
+                    }
                 }
                 self.before = b'a';
                 self.in_gap(byte)
@@ -130,11 +151,16 @@ impl ReadOnly {
                     escaped: false,
                 }
             }
+            _ if byte.is_ascii_digit() => {
+                self.broken |= self.called || self.first;
+                (self.first, self.before) = (false, b'a');
+                Place::Number
+            }
             _ if is_letter(byte) => {
                 // A procedure is called by its name.
                 self.broken |= self.called;
                 let name = matches!(self.before, b'.' | b':' | b'$' | b'|' | b'&' | b'!');
-                longer([0; LONGEST], 0, !name, byte)
+                longer([0; LONGEST], 0, !name, false, byte)
             }
             _ if byte.is_ascii_graphic() => {
                 self.said(byte);
@@ -166,20 +192,27 @@ impl ReadOnly {
     }
 }
 
-fn longer(mut bytes: [u8; LONGEST], len: usize, matters: bool, byte: u8) -> Place {
-    match bytes.get_mut(len) {
+/// Is the last of it a word that no read has in it?
+fn ends_like_a_write(word: &[u8]) -> bool {
+    WRITES.iter().any(|write| word.ends_with(write)) || word.ends_with(CALL)
+}
+
+fn longer(mut bytes: [u8; LONGEST], len: u8, matters: bool, glued: bool, byte: u8) -> Place {
+    match bytes.get_mut(usize::from(len)) {
         Some(slot) => {
             *slot = byte.to_ascii_uppercase();
             Place::Word {
                 bytes,
                 len: len + 1,
                 matters,
+                glued,
             }
         }
         None => Place::Word {
             bytes,
             len,
             matters: false,
+            glued,
         },
     }
 }
@@ -220,6 +253,7 @@ mod tests {
             "BEGIN",
             "COMMIT",
             "ROLLBACK",
+            "MATCH (n1set) WHERE n1set.x2 = 1.5e10 OR n1set.y = 0xFF RETURN $1, 17",
         ] {
             assert!(reads(text), "{text}");
         }
@@ -247,6 +281,15 @@ mod tests {
             "SHOW INDEX INFO; CREATE (n)",
             "(n) RETURN n",
             "aVeryLongWordThatIsNothing",
+            // A word needs no space after a number.
+            "MATCH (n) WHERE n.x = 1SET n.y = 2",
+            "MATCH (n) WHERE n.x = 12345678901234567890SET n.y = 2",
+            "MATCH (n) WHERE n.x = 0xFFFFFFFFFFFFFFFFSET n.y = 2",
+            "MATCH (n) WHERE n.x = 0xDSET n.y = 2",
+            "MATCH (n) WHERE n.x = 1.5e3DELETE n",
+            "UNWIND [0] AS x WITH $0CREATE (:P)",
+            "MATCH (n) WHERE n.x = 1CALL create.node(['P'], {})",
+            "1MATCH (n) RETURN n",
         ] {
             assert!(!reads(text), "{text}");
         }

@@ -40,15 +40,22 @@ impl<'a> Routes<'a> {
         let Config {
             routing,
             advertise,
+            listen,
             reads,
             ..
         } = self.config;
         // What the client connected to is what it can reach.
         let here = route.context.get("address").and_then(Value::as_str);
-        let here = here.map_or_else(
-            || advertise.clone().unwrap_or_default(),
-            |address| with_port(address.trim()),
-        );
+        let door = reads
+            .as_ref()
+            .filter(|_| self.reads)
+            .map_or(listen, |r| &r.listen);
+        // One that does not say is sent to this gateway itself. What is advertised is where the operator reaches it.
+        let own = || match advertise {
+            Some(advertised) => at_port(advertised, door.port()),
+            None => door.to_string(),
+        };
+        let here = here.map_or_else(own, |address| with_port(address.trim()));
         let (writers, routers, reader) = if self.reads {
             // Behind which address writers are is not known from here.
             (routing.writer.clone(), here.clone(), here)

@@ -117,6 +117,8 @@ struct At {
     transaction: bool,
     /// A statement ran whose result was not fetched to its end.
     open: Option<Frame>,
+    /// Some of that result was fetched: a statement that commits in batches has begun to.
+    paged: bool,
     /// It ignores everything until RESET.
     failed: bool,
 }
@@ -188,9 +190,11 @@ impl Talk {
             at.answered(asked, answer);
             replies.push(reply);
         }
+        let amid = !at.failed && (at.transaction || at.open.is_some() || begun);
+        let in_batches = at.paged && !at.transaction && at.open == Some(Frame::Plain);
         let alone = Alone {
             failed: at.failed,
-            lost: !at.failed && (at.transaction || at.open.is_some() || begun),
+            lost: amid.then_some(if in_batches { Loss::Unknown } else { Loss::Nothing }),
         };
         Left {
             replies,
@@ -202,14 +206,13 @@ impl Talk {
 impl At {
     fn answered(&mut self, asked: Asked, answer: Answer) {
         match (asked, answer) {
-            (_, Answer::Ignored)
-            | (Asked::Fetch, Answer::More)
-            | (Asked::Other | Asked::Goodbye, Answer::Success | Answer::More) => {}
+            (Asked::Fetch, Answer::More) => self.paged = true,
+            (_, Answer::Ignored) | (Asked::Other | Asked::Goodbye, Answer::Success | Answer::More) => {}
             (Asked::Reset, Answer::Success | Answer::More) => *self = Self::default(),
             // RESET ends the transaction; until then nothing is certain but that nothing is taken.
             (_, Answer::Failure) => (self.failed, self.open) = (true, None),
             (Asked::Run(frame), Answer::Success | Answer::More) => {
-                self.open = Some(frame);
+                (self.open, self.paged) = (Some(frame), false);
                 self.transaction |= frame == Frame::Begin;
             }
             (Asked::Fetch, Answer::Success) => {
@@ -255,7 +258,7 @@ pub(crate) struct Alone {
     /// The client was told of a failure: everything is ignored until RESET.
     failed: bool,
     /// What it was in the middle of is lost: the next request is told so.
-    lost: bool,
+    lost: Option<Loss>,
 }
 
 /// What a session without a database does with a request.
@@ -273,17 +276,17 @@ impl Alone {
     /// After a failure of our own.
     pub(crate) const FAILED: Self = Self {
         failed: true,
-        lost: false,
+        lost: None,
     };
     /// The next request is to be told that it failed.
     pub(crate) const LOST: Self = Self {
         failed: false,
-        lost: true,
+        lost: Some(Loss::Nothing),
     };
 
     /// Whether a request has to be answered here, whatever it is.
     pub(crate) const fn is_in_trouble(self) -> bool {
-        self.failed || self.lost
+        self.failed || self.lost.is_some()
     }
 
     /// A request is complete.
@@ -293,12 +296,14 @@ impl Alone {
             Asked::Reset => Own::Reply(Reply::Success),
             Asked::AckFailure if self.failed => Own::Reply(Reply::Success),
             _ if self.failed => return Own::Reply(Reply::Ignored),
-            Asked::Rollback if self.lost => Own::Reply(Reply::Success),
-            _ if self.lost => {
-                *self = Self::FAILED;
-                return Own::Reply(Reply::Failure(Loss::Nothing));
-            }
-            _ => return Own::Attach,
+            Asked::Rollback if self.lost.is_some() => Own::Reply(Reply::Success),
+            _ => match self.lost {
+                Some(loss) => {
+                    *self = Self::FAILED;
+                    return Own::Reply(Reply::Failure(loss));
+                }
+                None => return Own::Attach,
+            },
         };
         *self = Self::default();
         own

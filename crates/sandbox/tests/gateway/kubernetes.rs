@@ -297,6 +297,7 @@ async fn a_connection_wakes_a_cluster_that_hibernates_and_is_served_when_it_is_a
         .gateway(&[main.server.bolt()], |config| {
             config.timeouts.hold = Duration::from_millis(100);
             config.timeouts.wake = Some(PATIENCE);
+            config.timeouts.wake_rest = Duration::from_secs(6);
         })
         .await;
     until("read", async || gateway.confirmation().term == Term(4)).await;
@@ -329,6 +330,14 @@ async fn a_connection_wakes_a_cluster_that_hibernates_and_is_served_when_it_is_a
     let next = timeout(Duration::from_secs(2), connect(&gateway)).await;
     assert!(next.is_err(), "it is held");
     assert!(asleep.sleeps().await);
+    // Nor does the one who came in vain wake it later, when nobody waits any more.
+    until("it left", async || {
+        metric(&gateway, "waiting").await.to_string() == "0"
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert!(asleep.sleeps().await);
+    assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
 }
 
 #[tokio::test]

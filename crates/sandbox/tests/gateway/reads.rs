@@ -13,7 +13,7 @@ use tokio::time::timeout;
 const ALL: [&str; 3] = ["STRICT_SYNC", "ASYNC", "ASYNC"];
 
 #[tokio::test]
-async fn sessions_are_balanced_over_async_replicas_and_neither_sync_nor_main_gets_one() {
+async fn g9_sessions_are_balanced_over_async_replicas_and_neither_sync_nor_main_gets_one() {
     let world = World::start(&ALL, POLICY).await;
     let (mut clients, mut pods) = (Vec::new(), Vec::new());
     for _ in 0..6 {
@@ -87,7 +87,7 @@ async fn without_a_replica_that_may_a_client_is_held_and_told_why() {
 }
 
 #[tokio::test]
-async fn main_takes_reads_only_if_it_is_told_to_and_only_as_long_as_no_replica_may() {
+async fn g9_main_takes_reads_only_if_it_is_told_to_and_only_as_long_as_no_replica_may() {
     let policy = read_gate::Reads {
         from_main: true,
         ..POLICY

@@ -79,7 +79,7 @@ async fn a_read_that_was_not_answered_may_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_replica_that_falls_too_far_behind_is_left_and_taken_again_when_it_caught_up() {
+async fn g9_a_replica_that_falls_too_far_behind_is_left_and_taken_again_when_it_caught_up() {
     let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
     let (_stays, mut idle) = on_both(&world, 2).await;
     let slow = Rule {
@@ -107,7 +107,7 @@ async fn a_replica_that_falls_too_far_behind_is_left_and_taken_again_when_it_cau
 }
 
 #[tokio::test]
-async fn a_replica_that_does_not_follow_any_more_is_left() {
+async fn g9_a_replica_that_does_not_follow_any_more_is_left() {
     let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
     let (_stays, mut idle) = on_both(&world, 2).await;
     run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;

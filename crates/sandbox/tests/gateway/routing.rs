@@ -1,6 +1,6 @@
 //! ROUTE, which makes `neo4j://` work.
 
-use crate::bed::{Bed, Database, no_main, serving, write};
+use crate::bed::{Bed, Database, count, no_main, serving, write};
 use crate::reads_bed::{POLICY, World};
 use bolt::message::{Fetch, Request, Route, RouteTarget, Run};
 use bolt::packstream::{OwnedDict, Value, dict};
@@ -69,6 +69,41 @@ async fn a_client_is_sent_to_where_it_came_in() {
     let usual = ask(&mut client, &question(Some("memgraph.example"), None)).await;
     assert_eq!(addresses(&usual, "WRITE"), ["memgraph.example:7687"]);
     write(&mut client).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_say_where_it_came_in_is_sent_to_this_gateway_and_not_to_its_port_for_the_operator()
+ {
+    let main = Database::main(Some(4)).await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = free.local_addr().unwrap();
+    drop(free);
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.listen = listen;
+        config.advertise = Some("10.0.0.9:7688".to_owned());
+    })
+    .await;
+    let mut client = bed.client().await.unwrap();
+    let table = ask(&mut client, &question(None, None)).await;
+    for role in ["WRITE", "READ", "ROUTE"] {
+        assert_eq!(addresses(&table, role), [format!("10.0.0.9:{}", listen.port())]);
+    }
+}
+
+/// As a server does: after a failure everything is ignored until RESET, also what was sent with it.
+#[tokio::test]
+async fn a_route_that_cannot_be_read_fails_and_what_follows_is_ignored_until_reset() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::start(Some(serving(4, 0)), &[main.server.bolt()]).await;
+    let mut client = bed.client().await.unwrap();
+    write(&mut client).await.unwrap();
+    // ROUTE with no fields where there are three.
+    client.send_bytes(&[0, 2, 0xb0, 0x66, 0, 0]).await.unwrap();
+    client.send(&Request::Run(Run::new("CREATE (:P)"))).await.unwrap();
+    assert!(matches!(client.receive().await.unwrap(), Message::Failure(_)));
+    assert!(matches!(client.receive().await.unwrap(), Message::Ignored));
+    client.reset().await.unwrap();
+    assert_eq!(count(&mut client).await, 1);
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ async fn connect(to: SocketAddr) -> Result<Client, ClientError> {
 }
 
 #[tokio::test]
-async fn a_client_with_tls_is_served_and_one_without_is_not() {
+async fn g8_a_client_with_tls_is_served_and_one_without_is_not() {
     let main = Database::main(Some(4)).await;
     let authority = Authority::new("clients trust it");
     let folder = Folder::new();
@@ -79,7 +79,7 @@ async fn a_session_with_tls_is_moved_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_changed_certificate_is_shown_to_new_clients_and_old_ones_go_on() {
+async fn g8_a_changed_certificate_is_shown_to_new_clients_and_old_ones_go_on() {
     let main = Database::main(Some(4)).await;
     let (before, after) = (Authority::new("before"), Authority::new("after"));
     let folder = Folder::new();
@@ -135,7 +135,7 @@ async fn where_clients_need_a_certificate_one_without_it_is_not_served() {
 }
 
 #[tokio::test]
-async fn a_database_with_tls_is_used_if_its_authority_and_name_are_right_and_only_then() {
+async fn g8_a_database_with_tls_is_used_if_its_authority_and_name_are_right_and_only_then() {
     let main = Database::main(Some(4)).await;
     let (right, wrong) = (Authority::new("databases"), Authority::new("somebody else"));
     let host = cluster().pod_host(Ordinal(0), "db");

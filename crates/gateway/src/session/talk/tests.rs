@@ -175,7 +175,7 @@ fn a_session_is_quiet_only_when_its_server_is_in_the_middle_of_nothing() {
                 assert!(server.failed || idle, "{asked:?} {server:?}");
                 let left = talk.left(false);
                 let alone = left.alone.unwrap();
-                assert_eq!((alone.failed, alone.lost), (server.failed, false), "{asked:?}");
+                assert_eq!((alone.failed, alone.lost), (server.failed, None), "{asked:?}");
             } else if smooth {
                 // After a failure it may be more careful than it would have to be.
                 let idle = !server.transaction && server.open.is_none();
@@ -289,7 +289,10 @@ fn what_clients_are_told() {
             &[],
             false,
             &[],
-            Some(Alone::LOST),
+            Some(Alone {
+                failed: false,
+                lost: Some(Loss::Unknown),
+            }),
         ),
         (
             "a failure",
@@ -316,4 +319,34 @@ fn a_session_with_state_of_its_own_does_not_go_on() {
     assert_eq!(talk.left(false).alone, None);
     assert!(binds(tag::RUN, Judgement::Session) && binds(tag::LOGOFF, Judgement::Plain));
     assert!(!binds(tag::RUN, Judgement::Begin));
+}
+
+/// A statement may commit in batches while its result is fetched: then nobody knows how many of them.
+#[test]
+fn after_a_page_of_a_statement_of_its_own_nobody_knows_what_was_committed() {
+    let told = |asked: &[(Asked, Answer)]| {
+        let mut talk = Talk::default();
+        for (asked, answer) in asked {
+            talk.asked(*asked);
+            talk.answered(*answer);
+        }
+        talk.left(false).alone.unwrap().on(Asked::Fetch)
+    };
+    let run = (Asked::Run(Frame::Plain), Answer::Success);
+    let page = (Asked::Fetch, Answer::More);
+    let failure = |loss| Own::Reply(Reply::Failure(loss));
+    assert_eq!(told(&[run]), failure(Loss::Nothing));
+    assert_eq!(told(&[run, page]), failure(Loss::Unknown));
+    let begin = (Asked::Begin, Answer::Success);
+    assert_eq!(
+        told(&[begin, run, page]),
+        failure(Loss::Nothing),
+        "it is gone as a whole"
+    );
+    let end = (Asked::Fetch, Answer::Success);
+    assert_eq!(
+        told(&[run, page, end, run]),
+        failure(Loss::Nothing),
+        "another one"
+    );
 }
