@@ -110,7 +110,6 @@ impl Forward<'_> {
             self.course.now().giving = false;
         }
         let mut up = Up { to: self, inbox };
-        let half_closed = self.shared.config.timeouts.half_closed;
         tokio::select! {
             biased;
             end = self.down(owed) => end,
@@ -119,7 +118,8 @@ impl Forward<'_> {
                 // The client will say nothing more, but may still be waiting for an answer.
                 self.course.now().gone = true;
                 if end == End::Client && self.backend.shutdown().is_ok() {
-                    Box::pin(self.course.still(half_closed)).await;
+                    let bound = self.shared.config.timeouts.half_closed;
+                    Box::pin(self.course.still(bound)).await;
                 }
                 end
             } => end,
