@@ -5,6 +5,7 @@
 //! of its leg the target is left alone, so that nothing can be captured that the same wish would give up again.
 
 use super::ids::{LegId, TargetName};
+use super::plan::Target;
 use super::point::{Point, PointError};
 use super::state::Cycle;
 use super::store::Store;
@@ -19,6 +20,14 @@ fn wish(view: &View<'_>, cycle: &Cycle, target: &TargetName) -> Option<LegId> {
 /// Is it left alone, because it was given up in this leg?
 pub(super) fn is_given_up(view: &View<'_>, cycle: &Cycle, target: &TargetName) -> bool {
     wish(view, cycle, target).is_some_and(|w| w.leg == cycle.leg)
+}
+
+/// Was what is stored of it given up, or used, and nothing captured since? Then nothing of it is missed: what is captured
+/// next is captured as if for the first time, and a write of that which is interrupted loses nothing.
+pub(super) fn is_over(view: &View<'_>, cycle: &Cycle, target: &Target) -> bool {
+    let point = view.store().load(&target.executor, &target.name);
+    wish(view, cycle, &target.name).is_some()
+        && matches!(point, Ok(Some(point)) if !point.is_open() && !point.is_incomplete())
 }
 
 /// Gives up what is wished for; the targets of which something was given up.

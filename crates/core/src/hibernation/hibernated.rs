@@ -31,8 +31,14 @@ pub(super) fn guard(view: &View<'_>, state: &State, cycle: &Cycle, why: String) 
     if view.plan.intent != cycle.intent && view.plan.intent_at(cycle.began) != cycle.intent {
         night.say(Why::SpecDiffers { cycle: cycle.id });
     }
-    night.discard();
-    for target in &cycle.intent.targets {
+    let given_up = night.discard();
+    // Nothing else is done with what was given up before that is durable.
+    for target in cycle
+        .intent
+        .targets
+        .iter()
+        .filter(|t| !given_up.contains(&t.name))
+    {
         night.watch(target);
     }
     night.decided(state, cycle)
@@ -54,12 +60,20 @@ impl Night<'_> {
     }
 
     /// A human may give a point up at any time of the night.
-    fn discard(&mut self) {
-        for target in discard::honour(&self.view, &self.cycle, &mut self.store) {
-            self.purpose = Purpose::Discard;
-            self.over(&target);
-            self.say(Why::Discarded { target });
+    fn discard(&mut self) -> Vec<TargetName> {
+        let given_up = discard::honour(&self.view, &self.cycle, &mut self.store);
+        for target in &self.cycle.intent.targets.clone() {
+            let now = given_up.contains(&target.name);
+            if now || discard::is_over(&self.view, &self.cycle, target) {
+                self.over(&target.name);
+            }
+            if now {
+                self.purpose = Purpose::Discard;
+                let target = target.name.clone();
+                self.say(Why::Discarded { target });
+            }
         }
+        given_up
     }
 
     /// Nothing is wrong with what a human gave up.
@@ -67,6 +81,7 @@ impl Night<'_> {
         if let Some(progress) = self.cycle.targets.get_mut(target) {
             progress.stand = Stand::Done;
             progress.message = None;
+            (progress.captured, progress.captured_in) = (false, None);
         }
     }
 

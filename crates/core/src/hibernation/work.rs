@@ -42,7 +42,8 @@ pub(super) struct Work<'a> {
     calls: Vec<Step>,
     pub(super) reasons: Vec<Why>,
     wake: Option<Time>,
-    discarded: bool,
+    /// What was given up in this turn. Nothing else is done with it before that is durable.
+    discarded: BTreeSet<TargetName>,
 }
 
 impl<'a> Work<'a> {
@@ -55,7 +56,7 @@ impl<'a> Work<'a> {
             calls: Vec::new(),
             reasons: Vec::new(),
             wake: None,
-            discarded: false,
+            discarded: BTreeSet::new(),
         }
     }
 
@@ -69,7 +70,7 @@ impl<'a> Work<'a> {
             let Some(target) = self.cycle.intent.target(name).cloned() else {
                 continue;
             };
-            if self.may_work(&order, &target) {
+            if !self.discarded.contains(name) && self.may_work(&order, &target) {
                 let outcome = one(&mut self, &target);
                 self.settle(&target, outcome);
             }
@@ -136,10 +137,17 @@ impl<'a> Work<'a> {
     /// Restore points that a human gave up.
     fn discard(&mut self) {
         for target in discard::honour(&self.view, &self.cycle, &mut self.store) {
-            self.discarded = true;
             let again = self.progress(&target).again();
             *self.progress(&target) = again;
+            self.discarded.insert(target.clone());
             self.say(Why::Discarded { target });
+        }
+        for target in &self.cycle.intent.targets {
+            let over =
+                discard::is_over(&self.view, &self.cycle, target) || self.discarded.contains(&target.name);
+            if let Some(progress) = self.cycle.targets.get_mut(&target.name).filter(|_| over) {
+                (progress.captured, progress.captured_in) = (false, None);
+            }
         }
         // Whoever gave it up may have died before the plan could say so: what failed of it must not hold up the others.
         let targets = self.cycle.intent.targets.iter().map(|t| t.name.clone());
@@ -337,7 +345,7 @@ impl<'a> Work<'a> {
             _ => true,
         });
         let purpose = match self.cycle.operation {
-            _ if self.discarded => Purpose::Discard,
+            _ if !self.discarded.is_empty() => Purpose::Discard,
             Operation::Shutdown => Purpose::Save,
             Operation::WakeUp => Purpose::MarkRestored,
         };

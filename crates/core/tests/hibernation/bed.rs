@@ -10,7 +10,7 @@ use mainstay_core::hibernation::plan::{Behaviour, Deletion, Drift, Intent, Strat
 use mainstay_core::hibernation::point::Point;
 use mainstay_core::hibernation::state::{Phase, State};
 use mainstay_core::hibernation::step::{Decision, Purpose, Step};
-use mainstay_core::hibernation::store::{Shard, Store};
+use mainstay_core::hibernation::store::{BUDGET, Shard, Store};
 use mainstay_core::hibernation::{HibernatePlan, Turn, Why, decide};
 use mainstay_core::schedule::{Schedule, Window, Zone};
 use mainstay_core::time::Time;
@@ -96,6 +96,8 @@ pub(crate) struct Bed {
     pub(crate) purposes: Vec<Purpose>,
     pub(crate) calls: Vec<String>,
     pub(crate) reasons: Vec<Why>,
+    /// How much a ConfigMap holds.
+    pub(crate) budget: usize,
     writes: u64,
 }
 
@@ -136,6 +138,7 @@ impl Bed {
             purposes: Vec::new(),
             calls: Vec::new(),
             reasons: Vec::new(),
+            budget: BUDGET,
             writes: 0,
         }
     }
@@ -149,7 +152,8 @@ impl Bed {
     }
 
     pub(crate) fn store(&self) -> Store {
-        Store::new(self.plan.name.clone(), self.shards.values().cloned().collect())
+        let shards = self.shards.values().cloned().collect();
+        Store::with_budget(self.plan.name.clone(), shards, self.budget)
     }
 
     pub(crate) fn point(&self, target: &str) -> Point {

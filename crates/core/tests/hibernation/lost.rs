@@ -363,3 +363,42 @@ fn a_spoiled_point_of_another_night_is_repaired_by_deleting_it() {
     assert_eq!(bed.phase(), Phase::Active);
     assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 2));
 }
+
+/// Found by the simulation: what a human gave up was captured anew in the same turn, the operator died between two
+/// ConfigMaps, and the part that had never been written was asked for ever after.
+#[test]
+fn what_is_captured_after_it_was_given_up_is_captured_as_for_the_first_time() {
+    let long = |n: u8| format!("{}-{n}", "x".repeat(120));
+    let names: Vec<String> = (0..4).map(long).collect();
+    let things: Vec<_> = names.iter().map(|name| ("web", name.as_str(), 2)).collect();
+    let mut bed = Bed::new(plan(intent(vec![target("web")], Strategy::Sequential)), &things);
+    bed.budget = 1200;
+    bed.settle();
+    let slow = |bed: &mut Bed, settled| bed.things.get_mut(&id(&names[0])).unwrap().settled = settled;
+    slow(&mut bed, false);
+    bed.night();
+    assert!(bed.shards.len() > 1, "it is split");
+    assert_eq!(bed.phase(), Phase::Hibernating, "on its way");
+    bed.wishes.suspend = true;
+    bed.later(MINUTE);
+    bed.give_up("web");
+    bed.shards.clear();
+    for name in &names {
+        bed.set(name, 3);
+    }
+    slow(&mut bed, true);
+    bed.wishes.suspend = false;
+    // It goes on in another leg, for which the wish does not count.
+    bed.turn();
+    for _ in 0..4 {
+        // Whichever ConfigMap it is, in whichever turn.
+        bed.die_after = Some(|step| matches!(step, Step::WriteShard { .. }));
+        bed.turn();
+    }
+    bed.die_after = None;
+    bed.settle();
+    assert_eq!(bed.phase(), Phase::Hibernated);
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active);
+    assert!(names.iter().all(|name| bed.replicas(name) == 3));
+}

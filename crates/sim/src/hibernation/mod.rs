@@ -77,6 +77,11 @@ pub fn shortest(seed: u64) -> Report {
     run_with(seed, true, least.unwrap_or(u32::MAX))
 }
 
+/// Does it create a ConfigMap?
+fn creates(step: &Step) -> bool {
+    matches!(step, Step::WriteShard { shard, .. } if shard.version.is_none())
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     /// An operator makes its next move.
@@ -212,8 +217,7 @@ impl Simulation {
             Event::Operator(index) => self.operator(index),
             Event::Interfere => return self.interfere(),
             Event::Late(step, version) => {
-                let creates = matches!(&*step, Step::WriteShard { shard, .. } if shard.version.is_none());
-                let possible = !(creates && self.world.maps_were_deleted);
+                let possible = !(creates(&step) && self.world.maps_were_deleted);
                 let done = possible && self.world.apply(&step, version, self.world.now).is_ok();
                 self.tell(|| format!("late: {step}: {}", if done { "done" } else { "not possible" }));
             }
@@ -266,6 +270,9 @@ impl Simulation {
                     .get(usize::from(self.chance.pick(4)))
                     .copied()
                     .unwrap_or(1);
+                // Whoever writes a ConfigMap names the version that was read; nothing tells a creation that it comes too
+                // late. Kubernetes ends requests after a minute.
+                let delay = if creates(&step) { delay.min(60) } else { delay };
                 let at = now + Duration::from_secs(1 + self.chance.below(delay));
                 self.at(at, Event::Late(step, version));
             }

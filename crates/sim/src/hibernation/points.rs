@@ -15,6 +15,8 @@ pub(super) struct Spoilt {
     was: String,
     /// What is there instead; `None`: nothing.
     found: Option<String>,
+    /// The plan misses it. Nobody puts back what nobody misses.
+    missed: bool,
 }
 
 /// Somebody edits or deletes restore data, or repairs it.
@@ -34,9 +36,19 @@ pub(super) fn spoil_or_repair(world: &mut World, chance: &mut Chance) -> String 
 
 /// Everything is repaired that still has to be.
 pub(super) fn repair_all(world: &mut World) {
-    while let Some(last) = world.spoilt.len().checked_sub(1) {
-        repair_newest(world, last);
+    // The newest first, see below.
+    for one in std::mem::take(&mut world.spoilt).into_iter().rev() {
+        repair(world, one);
     }
+}
+
+/// The plan says now that it relies on some of what was lost: it was on its way to say so.
+pub(super) fn now_missed(world: &mut World) {
+    let mut spoilt = std::mem::take(&mut world.spoilt);
+    for one in &mut spoilt {
+        one.missed |= would_be_missed(world, &one.key);
+    }
+    world.spoilt = spoilt;
 }
 
 /// Of several that were lost under one key, in one ConfigMap after the other, people put the newest back: an older one
@@ -47,6 +59,10 @@ fn repair_newest(world: &mut World, index: usize) -> String {
     };
     let newest = world.spoilt.iter().rposition(|s| s.key == key);
     let one = world.spoilt.remove(newest.unwrap_or(index));
+    if one.found.is_none() && !one.missed {
+        world.spoilt.push(one);
+        return format!("nobody misses {key}");
+    }
     repair(world, one)
 }
 
@@ -56,11 +72,12 @@ fn repair(world: &mut World, one: Spoilt) -> String {
         key,
         was,
         found,
+        missed,
     } = one;
     let there = world.shards.get(&shard);
     let untouched = there.and_then(|s| s.data.get(&key)) == found.as_ref();
     // Who puts a part back first looks whether it is still missed.
-    if !untouched || (found.is_none() && !is_missed(world, shard, &key)) {
+    if !untouched || (found.is_none() && !(missed && is_missed(world, shard, &key))) {
         return format!("{key} needs no repair any more");
     }
     let mut map = there.cloned().unwrap_or_else(|| Shard {
@@ -146,6 +163,7 @@ fn replace(world: &mut World, number: u16, key: String, was: String, found: Opti
     let Some(mut shard) = world.shards.get(&number).cloned() else {
         return String::new();
     };
+    let missed = would_be_missed(world, &key);
     let told = if let Some(text) = &found {
         shard.data.insert(key.clone(), text.clone());
         format!("somebody spoils {key} in {number}")
@@ -159,6 +177,7 @@ fn replace(world: &mut World, number: u16, key: String, was: String, found: Opti
     let before = known.find(|s| s.shard == number && s.key == key);
     if let Some(before) = before.filter(|s| s.found.as_ref() == Some(&was)) {
         before.found = found;
+        before.missed |= missed;
         return told;
     }
     world.spoilt.retain(|s| s.shard != number || s.key != key);
@@ -167,6 +186,7 @@ fn replace(world: &mut World, number: u16, key: String, was: String, found: Opti
         key,
         was,
         found,
+        missed,
     });
     told
 }
@@ -184,11 +204,8 @@ fn lose_map(world: &mut World, chance: &mut Chance) -> String {
         .into_iter()
         .flat_map(|s| s.data.clone())
         .collect();
-    // Nobody puts back what nobody misses.
     for (key, was) in keys {
-        if would_be_missed(world, &key) {
-            replace(world, number, key, was, None);
-        }
+        replace(world, number, key, was, None);
     }
     world.shards.remove(&number);
     world.maps_were_deleted = true;

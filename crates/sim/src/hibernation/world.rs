@@ -187,6 +187,7 @@ impl World {
     }
 
     fn state_written(&mut self, before: Option<&State>, next: &State) {
+        points::now_missed(self);
         let was: Option<CycleId> = before.and_then(|s| s.open.as_ref()).map(|c| c.id);
         if was.is_some() && next.open.is_none() {
             self.cycles += 1;
