@@ -360,6 +360,7 @@ impl Simulation {
             operator.skew = 0;
         }
         points::repair_all(&mut self.world);
+        points::give_up_the_rest(&mut self.world);
         for thing in self.world.things.values_mut() {
             thing.settles = thing.settles.min(self.world.now);
         }

@@ -4,6 +4,7 @@ use super::thing::Thing;
 use super::world::World;
 use crate::memgraph::simulate::Chance;
 use mainstay_core::hibernation::ids::{ExecutorName, LegId, TargetName};
+use mainstay_core::hibernation::plan::Target;
 use mainstay_core::hibernation::store::{Shard, Store};
 use std::collections::BTreeMap;
 
@@ -232,6 +233,36 @@ pub(super) fn give_up(world: &mut World, chance: &mut Chance) -> String {
         given_up(thing, leg);
     }
     format!("somebody gives up {name} in {leg}")
+}
+
+/// People give up what nobody can repair: a part that a plan which is gone never came to write is nobody's to put back.
+pub(super) fn give_up_the_rest(world: &mut World) {
+    let (Some(store), Some(object)) = (world.store(), &mut world.object) else {
+        return;
+    };
+    let Some(cycle) = object.state.as_ref().and_then(|s| s.open.as_ref()) else {
+        return;
+    };
+    let leg = cycle.leg_id();
+    let cut = |t: &&Target| {
+        let captured = cycle.targets.get(&t.name).is_some_and(|p| p.captured);
+        let point = store.load(&t.executor, &t.name);
+        captured && point.is_ok_and(|p| p.is_some_and(|p| p.is_incomplete()))
+    };
+    let names: Vec<TargetName> = cycle
+        .intent
+        .targets
+        .iter()
+        .filter(cut)
+        .map(|t| t.name.clone())
+        .collect();
+    for name in names {
+        object.wishes.discard.insert(name.clone(), leg);
+        object.version += 1;
+        for thing in world.things.values_mut().filter(|t| t.target == name) {
+            given_up(thing, leg);
+        }
+    }
 }
 
 /// It stays as it is, or is woken by a call that is already on its way.
