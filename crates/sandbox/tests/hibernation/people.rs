@@ -217,12 +217,11 @@ async fn two_plans() -> Result<Bed> {
 #[tokio::test(start_paused = true)]
 async fn s62_a_mistake_in_the_older_plan_does_not_make_its_things_the_younger_ones() -> Result<()> {
     let bed = two_plans().await?;
-    let circle = json!({ "strategy": { "type": "DAG", "dependencies": [{ "from": "apps", "to": "apps" }] } });
-    bed.patch(PLANS, PLAN, json!({ "spec": { "execution": circle } }))
-        .await?;
+    let nowhere = json!({ "spec": { "schedule": { "timezone": "Europe/Nowhere" } } });
+    bed.patch(PLANS, PLAN, nowhere).await?;
     let operator = bed.operator();
     bed.at(1).await;
-    ensure!(bed.condition("Followed").await? == (false, "PlanInvalid".to_owned()));
+    ensure!(bed.condition("Followed").await? == (false, "ScheduleInvalid".to_owned()));
     ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3);
     operator.kill().await;
     bed.end().await;
