@@ -88,7 +88,9 @@ fn capture(
         missing: std::collections::BTreeSet::new(),
         ..next
     };
-    if next == known {
+    // Also one that is as it should be is put: of a write that was interrupted an older part may be left, and that one
+    // would not miss the others if they were lost.
+    if next == known && known.is_old() {
         return Ok(known);
     }
     let store = work.store.put(next.clone()).map_err(|error| {

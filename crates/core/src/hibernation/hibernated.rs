@@ -173,10 +173,11 @@ impl Night<'_> {
         seen.retain(|_, capture| capture.live);
         let stamp = self.view.stamp();
         let (next, tally) = point.save_or_preserve(self.cycle.id, self.cycle.leg, &stamp, &seen);
-        if self.store.load(&target.executor, &target.name) == Ok(Some(next.clone())) {
+        let store = self.store.put(next)?;
+        if store == self.store {
             return Ok(());
         }
-        self.store = self.store.put(next)?;
+        self.store = store;
         self.say(Why::Captured {
             target: target.name.clone(),
             saved: tally.saved,

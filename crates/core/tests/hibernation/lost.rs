@@ -402,3 +402,40 @@ fn what_is_captured_after_it_was_given_up_is_captured_as_for_the_first_time() {
     assert_eq!(bed.phase(), Phase::Active);
     assert!(names.iter().all(|name| bed.replicas(name) == 3));
 }
+
+/// Found by the simulation: a write was interrupted after the second ConfigMap, the point was whole all the same, and so
+/// the first one kept the part of another night, which knew of no others and missed none.
+#[test]
+fn a_part_of_another_night_that_an_interrupted_write_left_is_written_anew() {
+    let long = |n: u8| format!("{}-{n}", "x".repeat(120));
+    let names: Vec<String> = (0..4).map(long).collect();
+    let things: Vec<_> = names.iter().map(|name| ("web", name.as_str(), 2)).collect();
+    let mut bed = Bed::new(plan(intent(vec![target("web")], Strategy::Sequential)), &things);
+    bed.budget = 1200;
+    bed.settle();
+    // A night in which there was nothing: its part is in the first ConfigMap and speaks of no other.
+    for thing in bed.things.values_mut() {
+        thing.selected = false;
+    }
+    bed.night();
+    bed.morning();
+    assert_eq!(bed.shards.len(), 1);
+    // Of the next night only what the second ConfigMap has room for is left to capture when the first was not written.
+    let key = bed.shards[&1].data.keys().next().unwrap().clone();
+    bed.shards
+        .get_mut(&1)
+        .unwrap()
+        .data
+        .insert("zz".to_owned(), "x".repeat(600));
+    for thing in bed.things.values_mut().take(2) {
+        thing.selected = true;
+    }
+    bed.die_after = Some(|step| matches!(step, Step::WriteShard { .. }));
+    bed.night();
+    assert_eq!(bed.phase(), Phase::Hibernated);
+    assert!(bed.shards[&2].data.contains_key(&key), "it is there");
+    bed.shards.remove(&2);
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Error, "what slept is missed");
+    assert!(bed.said("RestorePointIncomplete"), "{:?}", bed.reasons.last());
+}
