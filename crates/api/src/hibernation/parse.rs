@@ -91,23 +91,16 @@ pub fn follow(
         retries: *retries,
     };
     let intent = Intent::new(targets, strategy(&spec.execution.strategy)?, behaviour)?;
-    follow_with(name, spec, exceptions, wanted, intent)
+    let plan = follow_recorded(name, spec, exceptions, wanted, intent)?;
+    Ok(HibernatePlan {
+        ending: false,
+        ..plan
+    })
 }
 
 /// The same with the targets and the order that were recorded when its cycle began, and only to the end of that: whatever
 /// is made of them while something sleeps, it is woken in time.
 pub fn follow_recorded(
-    name: &str,
-    spec: &HibernatePlanSpec,
-    exceptions: &[ScheduleException],
-    wanted: Option<Override>,
-    intent: Intent,
-) -> Result<HibernatePlan, BadPlan> {
-    let plan = follow_with(name, spec, exceptions, wanted, intent)?;
-    Ok(HibernatePlan { ending: true, ..plan })
-}
-
-fn follow_with(
     name: &str,
     spec: &HibernatePlanSpec,
     exceptions: &[ScheduleException],
@@ -140,7 +133,7 @@ fn follow_with(
             DeletionPolicy::Abandon => Deletion::Abandon,
         },
         suspend: *suspend,
-        ending: false,
+        ending: true,
     })
 }
 

@@ -5,7 +5,6 @@
 //! of its leg the target is left alone, so that nothing can be captured that the same wish would give up again.
 
 use super::ids::{LegId, TargetName};
-use super::plan::Target;
 use super::point::{Point, PointError};
 use super::state::Cycle;
 use super::store::Store;
@@ -22,16 +21,8 @@ pub(super) fn is_given_up(view: &View<'_>, cycle: &Cycle, target: &TargetName) -
     wish(view, cycle, target).is_some_and(|w| w.leg == cycle.leg)
 }
 
-/// Was what is stored of it given up, or used, and nothing captured since? Then nothing of it is missed: what is captured
-/// next is captured as if for the first time, and a write of that which is interrupted loses nothing.
-pub(super) fn is_over(view: &View<'_>, cycle: &Cycle, target: &Target) -> bool {
-    let point = view.store().load(&target.executor, &target.name);
-    wish(view, cycle, &target.name).is_some()
-        && matches!(point, Ok(Some(point)) if !point.is_open() && !point.is_incomplete())
-}
-
 /// Gives up what is wished for; the targets of which something was given up.
-pub(super) fn honour(view: &View<'_>, cycle: &Cycle, store: &mut Store) -> Vec<TargetName> {
+pub(super) fn honour(view: &View<'_>, cycle: &mut Cycle, store: &mut Store) -> Vec<TargetName> {
     let mut given_up = Vec::new();
     for target in &cycle.intent.targets {
         let Some(wish) = wish(view, cycle, &target.name) else {
@@ -50,7 +41,22 @@ pub(super) fn honour(view: &View<'_>, cycle: &Cycle, store: &mut Store) -> Vec<T
             given_up.push(target.name.clone());
         }
     }
+    forget(view, cycle, store);
     given_up
+}
+
+/// Of what was given up, or used, and not captured since, nothing is missed: what is captured next is captured as if for
+/// the first time, and a write of that which is interrupted loses nothing. Whoever gave it up may have died before the
+/// plan could say so.
+fn forget(view: &View<'_>, cycle: &mut Cycle, store: &Store) {
+    for target in cycle.intent.targets.clone() {
+        let point = store.load(&target.executor, &target.name);
+        let over = matches!(point, Ok(Some(point)) if !point.is_open() && !point.is_incomplete());
+        let wished = wish(view, cycle, &target.name).is_some();
+        if let Some(progress) = cycle.targets.get_mut(&target.name).filter(|_| wished && over) {
+            (progress.captured, progress.captured_in) = (false, None);
+        }
+    }
 }
 
 /// The point that says that this is over; `None` if nothing has to be said.

@@ -8,7 +8,7 @@ use super::reason::Why;
 use super::save::Capture;
 use super::state::{Cycle, State};
 use super::step::{Decision, Step};
-use super::view::View;
+use super::view::{View, sound};
 use super::work::{Outcome, Work};
 use std::collections::BTreeMap;
 
@@ -39,23 +39,16 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         return Outcome::Done;
     }
     let captured = work.progress(&name).captured;
-    let stored = match work.point(target) {
-        // It was durable in this cycle and is not there: capturing what sleeps would make the loss look like a point.
-        Ok(None) if captured => return Outcome::Lost(Why::NoRestorePoint { target: name }),
-        Ok(Some(point)) if captured && point.is_incomplete() => {
-            return Outcome::Lost(Why::RestorePointIncomplete { target: name });
-        }
-        Ok(stored) => stored,
-        Err(error) => {
-            let why = error.to_string();
-            return Outcome::Lost(Why::RestorePointCorrupt { target: name, why });
-        }
+    // What was durable in this cycle and is not there is not captured again: what sleeps would look like a point.
+    let known = match sound(&work.store, target, captured) {
+        Ok(known) => known,
+        Err(lost) => return Outcome::Lost(lost),
     };
     let look = match work.looked(&name) {
         Ok(look) => look,
         Err(outcome) => return outcome,
     };
-    let point = match capture(work, target, stored, look) {
+    let point = match capture(work, target, known, look) {
         Ok(point) => point,
         Err(failure) => return failure,
     };
@@ -70,24 +63,14 @@ fn fatal(why: Why) -> Outcome {
 }
 
 /// The point with everything that is seen now. The outcome is an error if it cannot be kept.
-fn capture(
-    work: &mut Work<'_>,
-    target: &Target,
-    stored: Option<Point>,
-    look: &Look,
-) -> Result<Point, Outcome> {
+fn capture(work: &mut Work<'_>, target: &Target, mut known: Point, look: &Look) -> Result<Point, Outcome> {
     let name = target.name.clone();
-    let mut known = stored.unwrap_or_else(|| Point::empty(target.executor.clone(), name.clone()));
     let captures = captures(look);
     if known.is_old() && !work.progress(&name).captured && captures.values().any(|c| c.live) {
         // Its form does not say so, but something of it runs and no cycle is about it: it was used.
         known.entries.values_mut().for_each(|e| e.consumed = true);
     }
     let (next, tally) = known.save_or_preserve(work.cycle.id, work.cycle.leg, &work.view.stamp(), &captures);
-    let next = Point {
-        missing: std::collections::BTreeSet::new(),
-        ..next
-    };
     // Also one that is as it should be is put: of a write that was interrupted an older part may be left, and that one
     // would not miss the others if they were lost.
     if next == known && known.is_old() {

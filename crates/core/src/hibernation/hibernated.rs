@@ -10,7 +10,7 @@ use super::reason::Why;
 use super::state::{Cycle, Phase, Stand, State};
 use super::step::{Aim, Decision, Purpose, Step};
 use super::store::Store;
-use super::view::{DRIFT_LOOK, View};
+use super::view::{DRIFT_LOOK, View, sound};
 
 /// So often is something stopped again in one night; then somebody else wants it to run, and a fight helps nobody.
 const PATIENCE: u8 = 3;
@@ -61,17 +61,13 @@ impl Night<'_> {
 
     /// A human may give a point up at any time of the night.
     fn discard(&mut self) -> Vec<TargetName> {
-        let given_up = discard::honour(&self.view, &self.cycle, &mut self.store);
-        for target in &self.cycle.intent.targets.clone() {
-            let now = given_up.contains(&target.name);
-            if now || discard::is_over(&self.view, &self.cycle, target) {
-                self.over(&target.name);
-            }
-            if now {
-                self.purpose = Purpose::Discard;
-                let target = target.name.clone();
-                self.say(Why::Discarded { target });
-            }
+        let given_up = discard::honour(&self.view, &mut self.cycle, &mut self.store);
+        for target in &given_up {
+            self.purpose = Purpose::Discard;
+            self.over(target);
+            self.say(Why::Discarded {
+                target: target.clone(),
+            });
         }
         given_up
     }
@@ -81,7 +77,6 @@ impl Night<'_> {
         if let Some(progress) = self.cycle.targets.get_mut(target) {
             progress.stand = Stand::Done;
             progress.message = None;
-            (progress.captured, progress.captured_in) = (false, None);
         }
     }
 
@@ -211,27 +206,6 @@ impl Night<'_> {
         }
         decision.steps.extend(self.stops);
         decision
-    }
-}
-
-/// The point of a target. One that was captured must be there, whole and readable.
-fn sound(store: &Store, target: &Target, captured: bool) -> Result<Point, Why> {
-    let name = target.name.clone();
-    match store.load(&target.executor, &name) {
-        Err(error) => {
-            let why = error.to_string();
-            Err(Why::RestorePointCorrupt { target: name, why })
-        }
-        Ok(None) if captured => Err(Why::NoRestorePoint { target: name }),
-        Ok(Some(point)) if captured && point.is_incomplete() => {
-            Err(Why::RestorePointIncomplete { target: name })
-        }
-        Ok(Some(mut point)) => {
-            // Of a write that was interrupted, or of another night: nothing of it was ever relied on.
-            point.missing.clear();
-            Ok(point)
-        }
-        Ok(None) => Ok(Point::empty(target.executor.clone(), name)),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::ids::TargetName;
 use super::observed::{Look, Observed, Refusal, Stored};
-use super::plan::HibernatePlan;
+use super::plan::{HibernatePlan, Target};
 use super::point::Point;
+use super::reason::Why;
 use super::state::{Cycle, Progress, Stand};
 use super::store::Store;
 use crate::time::Time;
@@ -56,6 +57,27 @@ impl<'a> View<'a> {
             .values()
             .any(|r| r.selected && r.power == super::observed::Power::Up);
         Some(!up)
+    }
+}
+
+/// The point of a target. One that was captured must be there, whole and readable.
+pub(super) fn sound(store: &Store, target: &Target, captured: bool) -> Result<Point, Why> {
+    let name = target.name.clone();
+    match store.load(&target.executor, &name) {
+        Err(error) => {
+            let why = error.to_string();
+            Err(Why::RestorePointCorrupt { target: name, why })
+        }
+        Ok(None) if captured => Err(Why::NoRestorePoint { target: name }),
+        Ok(Some(point)) if captured && point.is_incomplete() => {
+            Err(Why::RestorePointIncomplete { target: name })
+        }
+        Ok(Some(mut point)) => {
+            // Of a write that was interrupted, or of another night: nothing of it was ever relied on.
+            point.missing.clear();
+            Ok(point)
+        }
+        Ok(None) => Ok(Point::empty(target.executor.clone(), name)),
     }
 }
 

@@ -12,7 +12,7 @@ use super::retry;
 use super::state::{Cycle, Operation, Phase, Progress, Stand, State};
 use super::step::{Aim, Decision, Purpose, Step};
 use super::store::Store;
-use super::view::{LOOK, View, blocked, failed, running};
+use super::view::{LOOK, View, blocked, failed, running, sound};
 use crate::time::Time;
 use std::collections::BTreeSet;
 
@@ -136,18 +136,11 @@ impl<'a> Work<'a> {
 
     /// Restore points that a human gave up.
     fn discard(&mut self) {
-        for target in discard::honour(&self.view, &self.cycle, &mut self.store) {
+        for target in discard::honour(&self.view, &mut self.cycle, &mut self.store) {
             let again = self.progress(&target).again();
             *self.progress(&target) = again;
             self.discarded.insert(target.clone());
             self.say(Why::Discarded { target });
-        }
-        for target in &self.cycle.intent.targets {
-            let over =
-                discard::is_over(&self.view, &self.cycle, target) || self.discarded.contains(&target.name);
-            if let Some(progress) = self.cycle.targets.get_mut(&target.name).filter(|_| over) {
-                (progress.captured, progress.captured_in) = (false, None);
-            }
         }
         // Whoever gave it up may have died before the plan could say so: what failed of it must not hold up the others.
         let targets = self.cycle.intent.targets.iter().map(|t| t.name.clone());
@@ -230,11 +223,7 @@ impl<'a> Work<'a> {
     fn sound(&self) -> BTreeSet<TargetName> {
         let is_sound = |target: &&Target| {
             let captured = self.cycle.targets.get(&target.name).is_some_and(|p| p.captured);
-            match self.point(target) {
-                Ok(Some(point)) => !(captured && point.is_incomplete()),
-                Ok(None) => !captured,
-                Err(_) => false,
-            }
+            sound(&self.store, target, captured).is_ok()
         };
         let targets = self.cycle.intent.targets.iter();
         targets.filter(is_sound).map(|t| t.name.clone()).collect()

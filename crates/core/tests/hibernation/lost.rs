@@ -364,16 +364,22 @@ fn a_spoiled_point_of_another_night_is_repaired_by_deleting_it() {
     assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 2));
 }
 
-/// Found by the simulation: what a human gave up was captured anew in the same turn, the operator died between two
-/// ConfigMaps, and the part that had never been written was asked for ever after.
-#[test]
-fn what_is_captured_after_it_was_given_up_is_captured_as_for_the_first_time() {
+/// `web` with four resources, whose names are so long that no ConfigMap has room for all.
+fn split() -> (Bed, Vec<String>) {
     let long = |n: u8| format!("{}-{n}", "x".repeat(120));
     let names: Vec<String> = (0..4).map(long).collect();
     let things: Vec<_> = names.iter().map(|name| ("web", name.as_str(), 2)).collect();
     let mut bed = Bed::new(plan(intent(vec![target("web")], Strategy::Sequential)), &things);
     bed.budget = 1200;
     bed.settle();
+    (bed, names)
+}
+
+/// Found by the simulation: what a human gave up was captured anew in the same turn, the operator died between two
+/// ConfigMaps, and the part that had never been written was asked for ever after.
+#[test]
+fn what_is_captured_after_it_was_given_up_is_captured_as_for_the_first_time() {
+    let (mut bed, names) = split();
     let slow = |bed: &mut Bed, settled| bed.things.get_mut(&id(&names[0])).unwrap().settled = settled;
     slow(&mut bed, false);
     bed.night();
@@ -407,12 +413,7 @@ fn what_is_captured_after_it_was_given_up_is_captured_as_for_the_first_time() {
 /// the first one kept the part of another night, which knew of no others and missed none.
 #[test]
 fn a_part_of_another_night_that_an_interrupted_write_left_is_written_anew() {
-    let long = |n: u8| format!("{}-{n}", "x".repeat(120));
-    let names: Vec<String> = (0..4).map(long).collect();
-    let things: Vec<_> = names.iter().map(|name| ("web", name.as_str(), 2)).collect();
-    let mut bed = Bed::new(plan(intent(vec![target("web")], Strategy::Sequential)), &things);
-    bed.budget = 1200;
-    bed.settle();
+    let (mut bed, _) = split();
     // A night in which there was nothing: its part is in the first ConfigMap and speaks of no other.
     for thing in bed.things.values_mut() {
         thing.selected = false;
