@@ -107,7 +107,10 @@ resolvConf: $at/resolv.conf
 # The disk of a developer's machine is full, and that is no reason to evict a test.
 evictionHard: {memory.available: 100Mi, nodefs.available: "1%", imagefs.available: "1%", nodefs.inodesFree: "1%"}
 imageGCHighThresholdPercent: 100
+# Five of them within the 10 s after which a node counts as lost (cluster.sh). The lease is renewed every 5 s: more often than
+# that a busy machine does not manage.
 nodeStatusUpdateFrequency: 2s
+nodeLeaseDurationSeconds: 20
 volumePluginDir: $at/plugins
 K
 }

@@ -39,8 +39,14 @@ impl Drop for Clients {
     }
 }
 
+/// What was counted, and how the fault went: a suite that fails has lost writes, or has not, all the same.
+pub(crate) struct Heard {
+    pub(crate) counted: Counted,
+    pub(crate) fault: Result<()>,
+}
+
 /// Writes while this is done.
-pub(crate) fn during(place: &Place<'_>, fault: fn(&Place<'_>) -> Result<()>) -> Result<Counted> {
+pub(crate) fn during(place: &Place<'_>, fault: fn(&Place<'_>) -> Result<()>) -> Result<Heard> {
     let run = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let gateway = place.service()?;
     // Whatever happens to a node happens to MAIN's.
@@ -67,8 +73,18 @@ pub(crate) fn during(place: &Place<'_>, fault: fn(&Place<'_>) -> Result<()>) -> 
         bail!("no write was acknowledged through the gateway {gateway} within a minute");
     }
     thread::sleep(AROUND);
-    fault(place)?;
+    let fault = fault(place);
     thread::sleep(AROUND);
+    match (count(&mut clients, &told), fault) {
+        (Ok(counted), fault) => Ok(Heard { counted, fault }),
+        // Why nobody can count is what went wrong before.
+        (Err(silent), Err(error)) => Err(error.context(format!("{silent:#}"))),
+        (Err(silent), Ok(())) => Err(silent),
+    }
+}
+
+/// They are told to end, and say what they counted.
+fn count(clients: &mut Clients, told: &mpsc::Receiver<String>) -> Result<Counted> {
     let mut ear = clients.0.stdin.take().context("the clients have no ear")?;
     ear.write_all(b"end\n").context("the clients ended early")?;
     let last = told.recv_timeout(Duration::from_mins(1));

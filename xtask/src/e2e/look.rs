@@ -1,11 +1,12 @@
 //! What there is to see, and to wait for.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::place::Place;
@@ -24,7 +25,8 @@ impl fmt::Display for Node {
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Asks again and again until there is an answer. Who cannot be asked may answer later: an error counts if it is the
+/// last that was heard.
 pub(crate) fn until<T>(
     patience: Duration,
     what: &str,
@@ -32,11 +34,13 @@ pub(crate) fn until<T>(
 ) -> Result<T> {
     let began = Instant::now();
     loop {
-        if let Some(found) = look()? {
-            return Ok(found);
+        let late = began.elapsed() >= patience;
+        match look() {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) if late => bail!("no {what} after {patience:?}"),
+            Err(error) if late => return Err(error.context(format!("no {what} after {patience:?}"))),
+            Ok(None) | Err(_) => sleep(Duration::from_millis(200)),
         }
-        ensure!(began.elapsed() < patience, "no {what} after {patience:?}");
-        sleep(Duration::from_millis(200));
     }
 }
 
@@ -46,7 +50,7 @@ pub(crate) fn text<'a>(object: &'a Value, at: &str) -> Result<&'a str> {
     found.with_context(|| format!("there is no {at} in {object}"))
 }
 
-fn condition(object: &Value, kind: &str) -> bool {
+pub(crate) fn condition(object: &Value, kind: &str) -> bool {
     let all = object.pointer("/status/conditions").and_then(Value::as_array);
     all.into_iter()
         .flatten()
@@ -176,6 +180,15 @@ impl Place<'_> {
             .collect())
     }
 
+    /// The Events of this reason, by their names.
+    pub(crate) fn events(&self, reason: &str) -> Result<BTreeSet<String>> {
+        let events = self.object(Self::DATABASES, "events")?;
+        Ok(items(&events)
+            .filter(|event| event["reason"] == reason)
+            .filter_map(|event| Some(event.pointer("/metadata/name")?.as_str()?.to_owned()))
+            .collect())
+    }
+
     pub(crate) fn main_pod(&self) -> Result<String> {
         Ok(text(&self.cluster()?, "/status/targetMainPod")?.to_owned())
     }
@@ -279,5 +292,27 @@ impl Place<'_> {
             Err(error) if error.contains("disruption budget") => Ok(false),
             Err(error) => bail!("the eviction of {pod} was not understood: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_waited_out_and_said_if_it_is_the_last_that_was_heard() {
+        let mut asked = 0;
+        let found = until(Duration::from_secs(10), "answer", || {
+            asked += 1;
+            if asked == 1 {
+                bail!("not yet")
+            }
+            Ok(Some(asked))
+        });
+        assert_eq!(found.unwrap(), 2);
+        let error = until::<()>(Duration::ZERO, "answer", || bail!("nobody is there")).unwrap_err();
+        assert_eq!(format!("{error:#}"), "no answer after 0ns: nobody is there");
+        let error = until::<()>(Duration::ZERO, "answer", || Ok(None)).unwrap_err();
+        assert_eq!(error.to_string(), "no answer after 0ns");
     }
 }

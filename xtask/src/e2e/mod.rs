@@ -1,26 +1,32 @@
 //! `cargo xtask e2e`: the charts and the image on a real Kubernetes with nodes, and what clients notice.
 
 mod cassandra;
+mod goals;
 mod ledger;
 mod look;
+mod nights;
 mod nodes;
 mod place;
 mod pods;
 mod resets;
 mod rights;
+mod ring;
 mod suites;
+mod table;
+mod undo;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
 use crate::Verdict;
 use crate::workspace::Workspace;
-use ledger::Counted;
+use ledger::Heard;
 use place::Place;
 use suites::{SUITES, Suite};
+use table::Row;
 
 /// Something else than the suites on Kubernetes.
 #[derive(Debug, Subcommand)]
@@ -51,6 +57,9 @@ pub(crate) struct E2eArgs {
     /// A program that was built before for the image, statically linked
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// A real `memgraph` program for the databases, with the libraries it is linked with; the stand-in if not given
+    #[arg(long, value_name = "PATH", conflicts_with = "again")]
+    memgraph: Option<PathBuf>,
     /// The operator serves one namespace, with a Role and no ClusterRole
     #[arg(long)]
     one_namespace: bool,
@@ -65,11 +74,19 @@ pub(crate) struct E2eArgs {
     list: bool,
 }
 
-/// One suite, and how it went.
-struct Row {
-    name: &'static str,
-    took: Duration,
-    counted: Counted,
+/// All that was run. What went wrong does not take away what was measured.
+#[derive(Default)]
+struct Went {
+    rows: Vec<Row>,
+    failed: Vec<(&'static str, Error)>,
+}
+
+impl Went {
+    fn failed(&mut self, place: &Place<'_>, name: &'static str, error: Error) {
+        println!("FAILED {name}: {error:#}");
+        place.tell();
+        self.failed.push((name, error));
+    }
 }
 
 /// Starts everything, runs the suites, and ends everything also when one of them fails.
@@ -78,115 +95,65 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
         return cassandra::run(workspace, args);
     }
     if args.list {
-        for Suite {
-            name,
-            about,
-            before: _,
-            fault: _,
-        } in SUITES
-        {
-            println!("{name:18} {about}");
+        for suite in SUITES {
+            println!("{:20} {}", suite.name, suite.about);
         }
         return Ok(Verdict::Good);
     }
     ensure!((1..=9).contains(&args.nodes), "--nodes is 1 to 9");
-    let chosen = chosen(&args.only)?;
-    let (place, up) = if args.again {
-        (
-            Place::found(workspace, args.nodes, args.program.as_deref())?,
-            Ok(()),
-        )
+    let chosen = chosen(&args.only, args.one_namespace)?;
+    let program = args.program.as_deref();
+    let mut went = Went::default();
+    let place = if args.again {
+        Place::found(workspace, args.nodes, program)?
     } else {
-        let place = Place::prepare(workspace, args.nodes, args.program.as_deref())?;
-        let up = place.up().and_then(|()| install(&place, args));
-        (place, up)
+        let place = Place::prepare(workspace, args.nodes, program, args.memgraph.as_deref())?;
+        println!("databases: {}", place.databases());
+        if let Err(error) = place.up().and_then(|()| install(&place, args)) {
+            went.failed(&place, "start", error);
+        }
+        place
     };
-    let went = up.and_then(|()| run(&place, &chosen, args));
-    // A part of the suites does not need every right.
-    let rights = if went.is_ok() && chosen.len() == SUITES.len() {
-        println!("\n== rights: every verb of the chart is needed, and none is missing");
-        rights::check(&place)
-    } else {
-        Ok(())
-    };
-    if went.is_err() {
-        place.tell();
+    if went.failed.is_empty() {
+        run(&place, &chosen, args.rounds, &mut went);
     }
-    if args.keep {
+    // An operator of one namespace is refused what it may do without.
+    if !went.rows.is_empty() && !args.one_namespace {
+        println!("\n== rights: none is missing, and every verb of the chart is needed");
+        // A part of the suites does not need every right.
+        let all = went.failed.is_empty() && chosen.len() == SUITES.len();
+        if let Err(error) = rights::check(&place, all) {
+            went.failed.push(("rights", error));
+        }
+    }
+    let ended = if args.keep {
         println!("left running: {}", place.kubeconfig().display());
+        Ok(())
     } else {
-        place.down()?;
+        place.down()
+    };
+    let verdict = tell(&place, &went);
+    ended.map(|()| verdict)
+}
+
+/// The table, and what is wrong. A goal that was missed is said, and is no failure.
+fn tell(place: &Place<'_>, went: &Went) -> Verdict {
+    let Went { rows, failed } = went;
+    println!("\n{}", table::table(place.databases(), rows));
+    for missed in table::missed(rows) {
+        println!("MISSED {missed}");
     }
-    let (rows, failed) = went?;
-    table(&rows);
-    for (name, error) in &failed {
+    let broken = table::broken(rows);
+    for broken in &broken {
+        println!("{broken}");
+    }
+    for (name, error) in failed {
         println!("FAILED {name}: {error:#}");
     }
-    rights?;
-    let kept = rows
-        .iter()
-        .all(|row| row.counted.lost == 0 && row.counted.twice == 0);
-    let dark: Vec<&Row> = rows
-        .iter()
-        .filter(|row| row.counted.gap_ms > longest_gap(row.name))
-        .collect();
-    for row in &dark {
-        println!(
-            "TOO LONG {}: {} ms without an acknowledged write",
-            row.name, row.counted.gap_ms
-        );
-    }
-    let whole = kept && failed.is_empty() && dark.is_empty();
-    Ok(if whole { Verdict::Good } else { Verdict::Bad })
-}
-
-/// So many milliseconds without an acknowledged write are no fault of a slow machine any more.
-fn longest_gap(name: &str) -> u64 {
-    match name {
-        // It waits for a person, and MAIN takes no writes until then.
-        "sync-protection" => u64::MAX,
-        _ => 30_000,
-    }
-}
-
-/// One line a suite: gaps in the middle and at worst, counts of all its rounds together.
-fn table(rows: &[Row]) {
-    println!(
-        "\n{:18} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6}",
-        "suite",
-        "rounds",
-        "seconds",
-        "gap ms",
-        "worst",
-        "dark ms",
-        "acked",
-        "failed",
-        "unknown",
-        "lost",
-        "twice"
-    );
-    for rounds in rows.chunk_by(|one, next| one.name == next.name) {
-        let mut gaps: Vec<u64> = rounds.iter().map(|row| row.counted.gap_ms).collect();
-        gaps.sort_unstable();
-        let sum = |count: fn(&Counted) -> u64| rounds.iter().map(|row| count(&row.counted)).sum::<u64>();
-        println!(
-            "{:18} {:>6} {:>8.1} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6}",
-            rounds.first().map_or("", |row| row.name),
-            rounds.len(),
-            rounds.iter().map(|row| row.took.as_secs_f64()).sum::<f64>(),
-            gaps.get(gaps.len() / 2).copied().unwrap_or_default(),
-            gaps.last().copied().unwrap_or_default(),
-            rounds
-                .iter()
-                .map(|row| row.counted.dark_ms)
-                .max()
-                .unwrap_or_default(),
-            sum(|counted| counted.acknowledged),
-            sum(|counted| counted.failed),
-            sum(|counted| counted.unknown),
-            sum(|counted| counted.lost),
-            sum(|counted| counted.twice),
-        );
+    if broken.is_empty() && failed.is_empty() {
+        Verdict::Good
+    } else {
+        Verdict::Bad
     }
 }
 
@@ -201,53 +168,51 @@ fn install(place: &Place<'_>, args: &E2eArgs) -> Result<()> {
     Ok(())
 }
 
-type Failed = Vec<(&'static str, anyhow::Error)>;
-
 /// A suite that fails does not keep the others from being run, if the cluster becomes whole again.
-fn run(place: &Place<'_>, chosen: &[&'static Suite], args: &E2eArgs) -> Result<(Vec<Row>, Failed)> {
-    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+fn run(place: &Place<'_>, chosen: &[&'static Suite], rounds: u32, went: &mut Went) {
     for suite in chosen {
-        for round in 1..=args.rounds {
-            place.until_whole()?;
-            match play(place, suite, round) {
-                Ok(row) => rows.push(row),
-                Err(error) => {
-                    println!("FAILED {}: {error:#}", suite.name);
-                    failed.push((suite.name, error));
-                }
+        for round in 1..=rounds {
+            if let Err(error) = place.until_whole() {
+                let error = error
+                    .context("the cluster does not become whole: neither this suite nor a later one was run");
+                went.failed(place, suite.name, error);
+                return;
+            }
+            if let Err(error) = play(place, suite, round, &mut went.rows) {
+                went.failed(place, suite.name, error);
             }
         }
     }
-    Ok((rows, failed))
 }
 
-fn play(place: &Place<'_>, suite: &'static Suite, round: u32) -> Result<Row> {
-    let Suite {
-        name,
-        about,
-        before,
-        fault,
-    } = suite;
-    println!("\n== {name} {round}: {about}");
-    before(place).with_context(|| format!("before suite {name}"))?;
+/// What was counted is kept, whether the fault went well or not.
+fn play(place: &Place<'_>, suite: &'static Suite, round: u32, rows: &mut Vec<Row>) -> Result<()> {
+    let name = suite.name;
+    println!("\n== {name} {round}: {}", suite.about);
+    (suite.before)(place).context("before clients wrote")?;
     let (began, term) = (Instant::now(), place.term()?);
-    let counted = ledger::during(place, *fault).with_context(|| format!("suite {name}"))?;
-    ensure!(counted.acknowledged > 0, "suite {name}: nothing was acknowledged");
+    let Heard { counted, fault } = ledger::during(place, suite.fault)?;
+    let took = began.elapsed();
     if !counted.last_error.is_empty() {
         println!("the last error of a client: {}", counted.last_error);
     }
+    let acknowledged = counted.acknowledged;
+    println!("== {name} {round}: {:.1} s: {counted:?}", took.as_secs_f64());
+    rows.push(Row {
+        suite,
+        took,
+        counted,
+        failed: fault.is_err() || acknowledged == 0,
+    });
+    fault?;
+    ensure!(acknowledged > 0, "nothing was acknowledged");
     for term in place.terms_after(term)? {
         println!("{term}");
     }
-    let took = began.elapsed();
-    println!(
-        "== {name} {round}: ok in {:.1} s: {counted:?}",
-        took.as_secs_f64()
-    );
-    Ok(Row { name, took, counted })
+    Ok(())
 }
 
-fn chosen(only: &[String]) -> Result<Vec<&'static Suite>> {
+fn chosen(only: &[String], one_namespace: bool) -> Result<Vec<&'static Suite>> {
     let known = || {
         SUITES
             .iter()
@@ -255,27 +220,46 @@ fn chosen(only: &[String]) -> Result<Vec<&'static Suite>> {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    if let Some(unknown) = only
-        .iter()
-        .find(|name| SUITES.iter().all(|suite| suite.name != *name))
-    {
-        bail!("there is no suite `{unknown}`; there are {}", known());
+    for name in only {
+        match SUITES.iter().find(|suite| suite.name == name) {
+            None => bail!("there is no suite `{name}`; there are {}", known()),
+            Some(suite) if suite.everywhere && one_namespace => {
+                bail!("the suite `{name}` needs an operator of all namespaces: leave --one-namespace out")
+            }
+            Some(_) => {}
+        }
     }
     let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
-    Ok(SUITES.iter().filter(|suite| wanted(suite.name)).collect())
+    Ok(SUITES
+        .iter()
+        .filter(|suite| wanted(suite.name) && !(suite.everywhere && one_namespace))
+        .collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn refused(name: &str, one_namespace: bool) -> String {
+        let refused = chosen(&[name.to_owned()], one_namespace);
+        refused.err().unwrap().to_string()
+    }
+
     #[test]
     fn a_suite_that_does_not_exist_is_refused_by_name() {
-        let error = chosen(&["boostrap".to_owned()]).err().unwrap().to_string();
+        let error = refused("boostrap", false);
         assert!(
             error.contains("`boostrap`") && error.contains("bootstrap"),
             "{error}"
         );
-        assert_eq!(chosen(&[]).unwrap().len(), SUITES.len());
+        assert_eq!(chosen(&[], false).unwrap().len(), SUITES.len());
+    }
+
+    #[test]
+    fn with_one_namespace_nothing_is_run_that_needs_another() {
+        let run = chosen(&[], true).unwrap();
+        assert!(run.len() < SUITES.len() && run.iter().all(|suite| !suite.everywhere));
+        assert!(refused("ring", true).contains("all namespaces"));
+        assert!(chosen(&["ring".to_owned()], false).is_ok());
     }
 }

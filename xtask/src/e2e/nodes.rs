@@ -8,11 +8,25 @@ use serde_json::Value;
 
 use super::look::{Node, PATIENCE, until};
 use super::place::Place;
+use super::undo::Undo;
 
 /// So long a node is away at least.
 const AWAY: Duration = Duration::from_secs(20);
 /// And at most: whoever has not been replaced by then comes back, and the gap says so.
 const LONGEST: Duration = Duration::from_secs(45);
+/// So long nobody can take the place of an operator that was deleted.
+const ALONE: Duration = Duration::from_secs(25);
+
+/// No pod is scheduled on these nodes until this is undone.
+pub(super) fn cordon<'a>(place: &'a Place<'_>, nodes: impl IntoIterator<Item = Node>) -> Result<Undo<'a>> {
+    let names: Vec<String> = nodes.into_iter().map(|node| node.to_string()).collect();
+    let all = names.clone();
+    let undo = Undo::by(move || all.iter().try_for_each(|name| place.kubectl(&["uncordon", name])));
+    for name in &names {
+        place.kubectl(&["cordon", name])?;
+    }
+    Ok(undo)
+}
 
 /// The operator that leads is not on MAIN's node.
 pub(super) fn leader_elsewhere(place: &Place<'_>) -> Result<()> {
@@ -35,10 +49,7 @@ pub(super) fn leader_beside_main(place: &Place<'_>) -> Result<()> {
         return Ok(());
     }
     // Its successor can be scheduled beside MAIN alone; then the one that took over goes as well.
-    let others: Vec<Node> = place.nodes().filter(|node| *node != main).collect();
-    for node in &others {
-        place.kubectl(&["cordon", &node.to_string()])?;
-    }
+    let only_there = cordon(place, place.nodes().filter(|node| *node != main))?;
     let follower_is_there = follower(place)?
         .map(|pod| place.node_of(Place::OPERATORS, &pod))
         .transpose()?
@@ -47,9 +58,7 @@ pub(super) fn leader_beside_main(place: &Place<'_>) -> Result<()> {
         place.kubectl(&["-n", Place::OPERATORS, "delete", "pod", &place.leader()?])?;
         place.until_whole()?;
     }
-    for node in &others {
-        place.kubectl(&["uncordon", &node.to_string()])?;
-    }
+    only_there.now()?;
     if leader_node(place)? != main {
         place.kubectl(&["-n", Place::OPERATORS, "delete", "pod", &place.leader()?])?;
     }
@@ -82,10 +91,11 @@ fn away(place: &Place<'_>, goes: &str, comes: &str) -> Result<()> {
     let (node, term) = (place.main_node()?, place.term()?);
     println!("on {node}: {}", place.pods_on(node)?.join(", "));
     let began = Instant::now();
+    let back = Undo::by(|| place.node(comes, node));
     place.node(goes, node)?;
     let served = place.until_serving_after(term, LONGEST);
     sleep(AWAY.saturating_sub(began.elapsed()));
-    place.node(comes, node)?;
+    back.now()?;
     if let Err(error) = served {
         println!("nobody else served while {node} was away: {error:#}");
     }
@@ -106,10 +116,11 @@ pub(super) fn power_cut(place: &Place<'_>) -> Result<()> {
 
 pub(super) fn drain(place: &Place<'_>) -> Result<()> {
     let (main, node, term) = (place.main_pod()?, place.main_node()?, place.term()?);
-    let name = node.to_string();
+    // A drain cordons first, and this one may be left by an error.
+    let drained = cordon(place, [node])?;
     place.kubectl(&[
         "drain",
-        &name,
+        &node.to_string(),
         "--ignore-daemonsets",
         "--delete-emptydir-data",
         "--timeout=180s",
@@ -124,6 +135,23 @@ pub(super) fn drain(place: &Place<'_>) -> Result<()> {
     ensure!(now != main, "MAIN is where it was");
     ensure!(!place.evict(&now)?, "the budget let MAIN go while {main} is away");
     println!("the budget keeps {now} while {main} is away");
-    place.kubectl(&["uncordon", &name])?;
+    drained.now()?;
+    place.until_whole()
+}
+
+/// The operator that leads is deleted, and the new one cannot start: the one that has only watched must lead.
+pub(super) fn follower_leads(place: &Place<'_>) -> Result<()> {
+    let leader = place.leader()?;
+    let nowhere = cordon(place, place.nodes())?;
+    let began = Instant::now();
+    place.kubectl(&["-n", Place::OPERATORS, "delete", "pod", &leader, "--wait=false"])?;
+    let next = until(ALONE, "operator that leads", || {
+        let now = place.leader()?;
+        Ok((!now.is_empty() && now != leader).then_some(now))
+    })?;
+    println!("{next} leads after {:.1} s", began.elapsed().as_secs_f64());
+    place.until_protected()?;
+    sleep(ALONE.saturating_sub(began.elapsed()));
+    nowhere.now()?;
     place.until_whole()
 }

@@ -8,10 +8,10 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::look::Node;
+use super::look::{Node, text};
 use crate::drills;
 use crate::helm;
-use crate::image;
+use crate::image::{self, Borrowed, Placed, borrow};
 use crate::tools;
 use crate::workspace::{Workspace, capture, display, stream};
 
@@ -30,8 +30,18 @@ const TAG: &str = "e2e";
 const NEXT: &str = "e2e-next";
 const OWN: &str = "localhost/mainstay";
 const STAND_IN: &str = "localhost/memgraph-stand-in";
-/// As many pods as any suite wants; each node has a volume for all of them, wherever they are scheduled.
-const PODS: u8 = 4;
+const MEMGRAPH: &str = "localhost/memgraph";
+/// Where the official image has it: from there it finds Python's library.
+const MEMGRAPH_PROGRAM: &str = "usr/lib/memgraph/memgraph";
+/// The tag says which version is imitated.
+const RING: (&str, &str) = ("localhost/scylla-stand-in", "2025.2.0");
+/// The gate starts one program by its path, as the real image has it.
+const SCYLLA: (&str, &str) = (
+    "usr/bin/scylla",
+    "#!/bin/sh\nexec /mainstay standin ring \"$@\"\n",
+);
+/// As many claims as all suites make, wherever their pods are scheduled: a volume is used once.
+const VOLUMES: u8 = 12;
 
 pub(crate) struct Place<'a> {
     workspace: &'a Workspace,
@@ -43,6 +53,8 @@ pub(crate) struct Place<'a> {
     /// Statically linked: what runs in the pods is also what a person calls here.
     program: PathBuf,
     nodes: u8,
+    /// Of the databases.
+    image: String,
 }
 
 impl<'a> Place<'a> {
@@ -51,7 +63,12 @@ impl<'a> Place<'a> {
     pub(crate) const CLUSTER: &'static str = "memgraph-ha";
 
     /// Builds what is missing; nothing runs yet.
-    pub(crate) fn prepare(workspace: &'a Workspace, nodes: u8, program: Option<&Path>) -> Result<Self> {
+    pub(crate) fn prepare(
+        workspace: &'a Workspace,
+        nodes: u8,
+        program: Option<&Path>,
+        memgraph: Option<&Path>,
+    ) -> Result<Self> {
         let mut build = workspace.command("bash");
         build.arg("e2e/kube/build.sh").args(PROGRAMS).arg("pause");
         let programs = String::from_utf8(capture(&mut build)?)?;
@@ -65,6 +82,10 @@ impl<'a> Place<'a> {
         let made = |name: &str, tag: &str, program: &Path, entrypoint: &[&str]| {
             image::pack(workspace, &out, name, tag, program, entrypoint).map(|packed| packed.archive)
         };
+        let (database, archive) = match memgraph {
+            Some(memgraph) => (MEMGRAPH, real(workspace, &out, memgraph)?),
+            None => (STAND_IN, made(STAND_IN, TAG, &program, image::STAND_IN)?),
+        };
         Ok(Self {
             workspace,
             // The cluster without nodes of `cargo xtask kube` uses the same ports, and its own folder.
@@ -73,12 +94,14 @@ impl<'a> Place<'a> {
             images: vec![
                 made(OWN, TAG, &program, &[])?,
                 made(OWN, NEXT, &program, &[])?,
-                made(STAND_IN, TAG, &program, image::STAND_IN)?,
+                archive,
+                ring(workspace, &out, &program)?,
             ],
             pause: made("localhost/pause", "1", &programs.join("pause"), &[])?,
             programs,
             program,
             nodes,
+            image: format!("{database}:{TAG}"),
         })
     }
 
@@ -86,7 +109,7 @@ impl<'a> Place<'a> {
     pub(crate) fn found(workspace: &'a Workspace, nodes: u8, program: Option<&Path>) -> Result<Self> {
         let mut build = workspace.command("bash");
         let programs = capture(build.arg("e2e/kube/build.sh").args(PROGRAMS))?;
-        Ok(Self {
+        let mut place = Self {
             workspace,
             folder: tools::home(workspace).join("real-nodes"),
             helm: helm::ensure(workspace)?,
@@ -98,7 +121,25 @@ impl<'a> Place<'a> {
                 None => image::build(workspace)?,
             },
             nodes,
-        })
+            image: String::new(),
+        };
+        text(&place.cluster()?, "/spec/image")?.clone_into(&mut place.image);
+        Ok(place)
+    }
+
+    /// What the databases are, for people.
+    pub(crate) fn databases(&self) -> &'static str {
+        if self.image.starts_with(&format!("{MEMGRAPH}:")) {
+            "a real Memgraph"
+        } else {
+            "stand-ins of Memgraph 3.12"
+        }
+    }
+
+    /// The image of a ring's members, which are always stand-ins.
+    pub(crate) fn ring_image() -> String {
+        let (name, tag) = RING;
+        format!("{name}:{tag}")
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -171,6 +212,14 @@ impl<'a> Place<'a> {
         Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()))
     }
 
+    /// Objects as they are declared.
+    pub(crate) fn apply(&self, namespace: &str, objects: &[Value]) -> Result<()> {
+        let file = self.folder.join("log/objects.json");
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        fs::write(&file, list.to_string()).with_context(|| format!("cannot write {}", file.display()))?;
+        self.kubectl(&["-n", namespace, "apply", "-f", &file.to_string_lossy()])
+    }
+
     /// `mainstay`, as a person would call it.
     pub(crate) fn mainstay(&self, args: &[&str]) -> Result<()> {
         let mut command = self.workspace.command(&self.program);
@@ -196,9 +245,7 @@ impl<'a> Place<'a> {
             let level = "pod-security.kubernetes.io/enforce=restricted";
             self.kubectl(&["label", "namespace", namespace, level])?;
         }
-        let file = self.folder.join("log/volumes.json");
-        fs::write(&file, self.volumes()?.to_string()).context("the volumes cannot be written")?;
-        self.kubectl(&["apply", "-f", &file.to_string_lossy()])?;
+        self.apply(Self::DATABASES, &self.volumes()?)?;
         let mut values = vec![("image.repository", OWN), ("image.tag", TAG)];
         if one_namespace {
             values.extend([("scope", "Namespace"), ("watchNamespace", Self::DATABASES)]);
@@ -209,7 +256,7 @@ impl<'a> Place<'a> {
             Self::CLUSTER,
             Self::DATABASES,
             &[
-                ("spec.image", &format!("{STAND_IN}:{TAG}")),
+                ("spec.image", &self.image),
                 ("spec.storage.size", "1Gi"),
                 ("spec.storage.storageClass", "local"),
                 // Otherwise a replica that really diverged keeps everybody waiting for two minutes.
@@ -239,20 +286,20 @@ impl<'a> Place<'a> {
         stream(&mut command)
     }
 
-    /// A folder on each node for each pod.
-    fn volumes(&self) -> Result<Value> {
+    /// Folders on each node.
+    fn volumes(&self) -> Result<Vec<Value>> {
         let mut items = vec![json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "local" },
             "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer",
         })];
         for node in 1..=self.nodes {
-            for pod in 0..PODS {
-                let path = self.folder.join(format!("node{node}/volumes/{pod}"));
+            for volume in 0..VOLUMES {
+                let path = self.folder.join(format!("node{node}/volumes/{volume}"));
                 fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
                 let here = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": [format!("node{node}")] });
                 items.push(json!({
                     "apiVersion": "v1", "kind": "PersistentVolume",
-                    "metadata": { "name": format!("node{node}-{pod}") },
+                    "metadata": { "name": format!("node{node}-{volume}") },
                     "spec": {
                         "capacity": { "storage": "1Gi" },
                         "accessModes": ["ReadWriteOnce"],
@@ -263,7 +310,7 @@ impl<'a> Place<'a> {
                 }));
             }
         }
-        Ok(json!({ "apiVersion": "v1", "kind": "List", "items": items }))
+        Ok(items)
     }
 
     /// Python with the driver of applications.
@@ -288,7 +335,7 @@ impl<'a> Place<'a> {
     /// After a failure: what there is to see. What cannot be had is left out.
     pub(crate) fn tell(&self) {
         let questions: [&[&str]; 4] = [
-            &["get", "nodes,pods,pvc,mgc", "-A", "-o", "wide"],
+            &["get", "nodes,pods,pvc,mgc,ringclusters,hplan", "-A", "-o", "wide"],
             &["get", "events", "-A", "--sort-by=.lastTimestamp"],
             &["-n", Self::DATABASES, "describe", "mgc", Self::CLUSTER],
             &[
@@ -305,4 +352,52 @@ impl<'a> Place<'a> {
             stream(&mut self.kubectl_command(question)).ok();
         }
     }
+}
+
+/// The program of a real server, with what it is linked with.
+fn real(workspace: &Workspace, out: &Path, memgraph: &Path) -> Result<PathBuf> {
+    // Whoever looks at it does so from the top of the checkout.
+    let memgraph =
+        fs::canonicalize(memgraph).with_context(|| format!("there is no {}", memgraph.display()))?;
+    borrow(
+        workspace,
+        out,
+        &Borrowed {
+            name: MEMGRAPH,
+            tag: TAG,
+            user: "101:103",
+            programs: &[Placed {
+                at: MEMGRAPH_PROGRAM,
+                program: &memgraph,
+            }],
+            scripts: &[],
+            entrypoint: &[&format!("/{MEMGRAPH_PROGRAM}")],
+        },
+    )
+}
+
+/// Stand-ins for a ring. As root, as the real image is: the operator does not say who runs a ring's database.
+fn ring(workspace: &Workspace, out: &Path, program: &Path) -> Result<PathBuf> {
+    let (name, tag) = RING;
+    borrow(
+        workspace,
+        out,
+        &Borrowed {
+            name,
+            tag,
+            user: "0:0",
+            programs: &[
+                Placed {
+                    at: "mainstay",
+                    program,
+                },
+                Placed {
+                    at: "bin/sh",
+                    program: Path::new("/bin/sh"),
+                },
+            ],
+            scripts: &[SCYLLA],
+            entrypoint: &["/usr/bin/scylla"],
+        },
+    )
 }

@@ -2,13 +2,19 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::look::PATIENCE;
 use super::place::Place;
+use super::undo::Undo;
 use crate::workspace::stream;
+
+/// So long MAIN's process stands still.
+const HANGS: Duration = Duration::from_mins(1);
 
 /// MAIN is lost, and a later term serves; then all is whole.
 fn replaced(place: &Place<'_>, lose: impl Fn(&str) -> Result<()>) -> Result<()> {
@@ -20,6 +26,26 @@ fn replaced(place: &Place<'_>, lose: impl Fn(&str) -> Result<()>) -> Result<()> 
 
 pub(super) fn kill_main(place: &Place<'_>) -> Result<()> {
     replaced(place, |main| kill(place, Place::DATABASES, main, "memgraph"))
+}
+
+/// Its node, its pod and its connections are there, and nobody answers.
+pub(super) fn hang_main(place: &Place<'_>) -> Result<()> {
+    let (main, term) = (place.main_pod()?, place.term()?);
+    let container = container(place, Place::DATABASES, &main, "memgraph")?;
+    let began = Instant::now();
+    let goes_on = Undo::by(|| match process_of(&container)? {
+        Some(process) => signal("CONT", process, &main),
+        // Somebody has ended it since.
+        None => Ok(()),
+    });
+    signal("STOP", running(&container)?, &main)?;
+    let served = place.until_serving_after(term, HANGS);
+    sleep(HANGS.saturating_sub(began.elapsed()));
+    goes_on.now()?;
+    if let Err(error) = served {
+        println!("nobody else served while {main} hung: {error:#}");
+    }
+    place.until_whole()
 }
 
 pub(super) fn delete_main(place: &Place<'_>) -> Result<()> {
@@ -57,7 +83,7 @@ pub(super) fn kill_leader(place: &Place<'_>) -> Result<()> {
 }
 
 /// So many operators.
-pub(super) fn operators(place: &Place<'_>, replicas: u8) -> Result<()> {
+fn operators(place: &Place<'_>, replicas: u8) -> Result<()> {
     let replicas = format!("--replicas={replicas}");
     let deployment = "deployment/mainstay-operator";
     place.kubectl(&["-n", Place::OPERATORS, "scale", deployment, &replicas])?;
@@ -70,6 +96,13 @@ pub(super) fn operators(place: &Place<'_>, replicas: u8) -> Result<()> {
         "--timeout=120s",
     ];
     place.kubectl(&rolled)
+}
+
+/// No operator runs until this is undone.
+pub(super) fn no_operators<'a>(place: &'a Place<'_>) -> Result<Undo<'a>> {
+    let undo = Undo::by(move || operators(place, 2));
+    operators(place, 0)?;
+    Ok(undo)
 }
 
 /// Databases ask for a little more processor each time, and there are three gateways.
@@ -113,8 +146,14 @@ pub(super) fn upgrade(place: &Place<'_>) -> Result<()> {
     place.until_whole()
 }
 
-/// `kill -9` of a container's first process: containers share the kernel of this machine, and their cgroup names them.
-fn kill(place: &Place<'_>, namespace: &str, pod: &str, container: &str) -> Result<()> {
+/// `kill -9` of a container's first process.
+fn kill(place: &Place<'_>, namespace: &str, pod: &str, name: &str) -> Result<()> {
+    let container = container(place, namespace, pod, name)?;
+    signal("KILL", running(&container)?, pod)
+}
+
+/// The id of a container of a pod.
+fn container(place: &Place<'_>, namespace: &str, pod: &str, name: &str) -> Result<String> {
     let object = place.object(namespace, &format!("pod/{pod}"))?;
     let all = object
         .pointer("/status/containerStatuses")
@@ -122,16 +161,24 @@ fn kill(place: &Place<'_>, namespace: &str, pod: &str, container: &str) -> Resul
     let id = all
         .into_iter()
         .flatten()
-        .find(|one| one["name"] == container)
+        .find(|one| one["name"] == name)
         .and_then(|one| one["containerID"].as_str())
-        .and_then(|id| id.rsplit('/').next())
-        .with_context(|| format!("{pod} has no container {container} that runs"))?;
-    let process = process_of(id)?;
-    println!("kill -9 {process}: {container} of {pod}");
-    stream(Command::new("kill").args(["-9", &process]))
+        .and_then(|id| id.rsplit('/').next());
+    let id = id.with_context(|| format!("{pod} has no container {name} that runs"))?;
+    Ok(id.to_owned())
 }
 
-fn process_of(container: &str) -> Result<String> {
+fn signal(which: &str, process: u32, whose: &str) -> Result<()> {
+    println!("$ kill -{which} {process}  # {whose}");
+    stream(Command::new("kill").args([format!("-{which}"), process.to_string()]))
+}
+
+fn running(container: &str) -> Result<u32> {
+    process_of(container)?.with_context(|| format!("no process of container {container} is on this machine"))
+}
+
+/// A container's first process: containers share the kernel of this machine, and their cgroup names them.
+fn process_of(container: &str) -> Result<Option<u32>> {
     let mut found: Option<u32> = None;
     for entry in fs::read_dir("/proc").context("there is no /proc")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -144,10 +191,7 @@ fn process_of(container: &str) -> Result<String> {
             found = Some(found.map_or(pid, |other| other.min(pid)));
         }
     }
-    match found {
-        Some(pid) => Ok(pid.to_string()),
-        None => bail!("no process of container {container} is on this machine"),
-    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -156,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_container_that_does_not_run_here_is_an_error() {
-        let error = process_of("no-container-has-this-name").unwrap_err().to_string();
+        let error = running("no-container-has-this-name").unwrap_err().to_string();
         assert!(error.contains("no process"), "{error}");
     }
 }

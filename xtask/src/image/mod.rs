@@ -1,8 +1,11 @@
 //! `cargo xtask image`: an image of the program without a daemon, and what is in it.
 
+mod borrowed;
 mod oci;
 mod sbom;
 mod tar;
+
+pub(crate) use borrowed::{Borrowed, Placed, borrow};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,25 +98,42 @@ pub(crate) fn pack(
     let program = stripped(workspace, program, out)?;
     ensure_static(&program)?;
     let sbom = sbom::document(workspace, TARGET)?;
+    let entrypoint: Vec<&str> = std::iter::once(oci::PROGRAM)
+        .chain(entrypoint.iter().copied())
+        .collect();
     let made = oci::image(&oci::Recipe {
         name,
         tag,
-        version: env!("CARGO_PKG_VERSION"),
-        program: &program,
-        entrypoint,
-        sbom: &sbom,
+        user: oci::USER,
+        files: &oci::own(&program, sbom.as_bytes()),
+        entrypoint: &entrypoint,
+        env: &[],
+        labels: &[
+            ("org.opencontainers.image.title", "mainstay"),
+            ("org.opencontainers.image.version", env!("CARGO_PKG_VERSION")),
+            ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+        ],
+        small: true,
     })?;
-    let file = format!("{}-{tag}", name.rsplit('/').next().unwrap_or(name));
-    let archive = out.join(format!("{file}.tar"));
-    fs::write(&archive, &made.archive).with_context(|| format!("cannot write {}", archive.display()))?;
-    let listed = out.join(format!("{file}.cdx.json"));
-    fs::write(&listed, &sbom).with_context(|| format!("cannot write {}", listed.display()))?;
+    let archive = file(out, name, tag, "tar");
+    write(&archive, &made.archive)?;
+    write(&file(out, name, tag, "cdx.json"), sbom.as_bytes())?;
     Ok(Packed {
         archive,
         digest: made.digest,
         compressed: made.compressed,
         unpacked: program.len(),
     })
+}
+
+/// What an image of this name is called on disk.
+fn file(out: &Path, name: &str, tag: &str, extension: &str) -> PathBuf {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    out.join(format!("{name}-{tag}.{extension}"))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// As the sandbox starts it.

@@ -1,13 +1,17 @@
 //! An image in the OCI layout, as one archive. Pure: the same input is the same image, byte for byte.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use anyhow::Result;
 use flate2::{Compression, GzBuilder};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::tar::{Archive, Entry};
+
+/// A file of the image by its path, which has no `/` in front.
+pub(crate) type File<'a> = (&'a str, Entry<'a>);
 
 /// What the image is made of.
 #[derive(Debug, Clone)]
@@ -15,13 +19,17 @@ pub(crate) struct Recipe<'a> {
     /// Without a tag, as Kubernetes will be told.
     pub(crate) name: &'a str,
     pub(crate) tag: &'a str,
-    /// Of the program.
-    pub(crate) version: &'a str,
-    /// A statically linked program: there is nothing else in the image that it could link with.
-    pub(crate) program: &'a [u8],
-    /// How it is called, without the program itself.
+    /// By number: Kubernetes cannot tell whether a name is root.
+    pub(crate) user: &'a str,
+    /// In this order. A folder comes with the first file that is in it.
+    pub(crate) files: &'a [File<'a>],
+    /// What is run: the program and its first arguments.
     pub(crate) entrypoint: &'a [&'a str],
-    pub(crate) sbom: &'a str,
+    /// Each as `NAME=VALUE`.
+    pub(crate) env: &'a [&'a str],
+    pub(crate) labels: &'a [(&'a str, &'a str)],
+    /// Somebody downloads it: as small as it can be made.
+    pub(crate) small: bool,
 }
 
 /// The image.
@@ -35,14 +43,29 @@ pub(crate) struct Image {
     pub(crate) compressed: usize,
 }
 
-/// By number: Kubernetes cannot tell whether a name is root.
-const USER: &str = "65532:65532";
-const PROGRAM: &str = "mainstay";
+/// Who runs our own program.
+pub(crate) const USER: &str = "65532:65532";
+/// Where it is.
+pub(crate) const PROGRAM: &str = "/mainstay";
+
+/// The files of our own image. The program is statically linked: there is nothing else that it could link with.
+pub(crate) const fn own<'a>(program: &'a [u8], sbom: &'a [u8]) -> [File<'a>; 4] {
+    [
+        ("mainstay", Entry::Program(program)),
+        // Only for people who look: nothing asks for a name.
+        (
+            "etc/passwd",
+            Entry::File(b"mainstay:x:65532:65532::/:/sbin/nologin\n"),
+        ),
+        ("etc/group", Entry::File(b"mainstay:x:65532:\n")),
+        ("usr/share/sbom/mainstay.cdx.json", Entry::File(sbom)),
+    ]
+}
 
 /// Makes it.
 pub(crate) fn image(recipe: &Recipe<'_>) -> Result<Image> {
-    let layer = layer(recipe)?;
-    let packed = gzip(&layer)?;
+    let layer = layer(recipe.files)?;
+    let packed = gzip(&layer, recipe.small)?;
     let config = config(recipe, &digest(&layer)).to_string().into_bytes();
     let layer = described("application/vnd.oci.image.layer.v1.tar+gzip", &packed);
     let manifest = json!({
@@ -81,47 +104,43 @@ pub(crate) fn image(recipe: &Recipe<'_>) -> Result<Image> {
     })
 }
 
-/// The files of the image.
-fn layer(recipe: &Recipe<'_>) -> Result<Vec<u8>> {
+/// The files, each after the folders that it is in.
+fn layer(files: &[File<'_>]) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
-    archive.add(PROGRAM, Entry::Program(recipe.program))?;
-    archive.add("etc/", Entry::Folder)?;
-    // Only for people who look: nothing asks for a name.
-    archive.add(
-        "etc/passwd",
-        Entry::File(b"mainstay:x:65532:65532::/:/sbin/nologin\n"),
-    )?;
-    archive.add("etc/group", Entry::File(b"mainstay:x:65532:\n"))?;
-    for folder in ["usr/", "usr/share/", "usr/share/sbom/"] {
-        archive.add(folder, Entry::Folder)?;
+    let mut folders = BTreeSet::new();
+    for (path, entry) in files {
+        for (end, _) in path.match_indices('/') {
+            let folder = path.get(..=end).unwrap_or_default();
+            if folders.insert(folder) {
+                archive.add(folder, Entry::Folder)?;
+            }
+        }
+        archive.add(path, *entry)?;
     }
-    archive.add(
-        "usr/share/sbom/mainstay.cdx.json",
-        Entry::File(recipe.sbom.as_bytes()),
-    )?;
     Ok(archive.finish())
 }
 
 fn config(recipe: &Recipe<'_>, layer: &str) -> Value {
-    let program = format!("/{PROGRAM}");
-    let entrypoint: Vec<&str> = std::iter::once(program.as_str())
-        .chain(recipe.entrypoint.iter().copied())
+    let labels: Map<String, Value> = recipe
+        .labels
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
         .collect();
+    let mut run = json!({
+        "User": recipe.user,
+        "Entrypoint": recipe.entrypoint,
+        "WorkingDir": "/",
+        "Labels": labels,
+    });
+    if let (Value::Object(run), false) = (&mut run, recipe.env.is_empty()) {
+        run.insert("Env".to_owned(), json!(recipe.env));
+    }
     json!({
         // One target so far: the pinned toolchain brings its library for this one.
         "architecture": "amd64",
         "os": "linux",
         "created": "1970-01-01T00:00:00Z",
-        "config": {
-            "User": USER,
-            "Entrypoint": entrypoint,
-            "WorkingDir": "/",
-            "Labels": {
-                "org.opencontainers.image.title": "mainstay",
-                "org.opencontainers.image.version": recipe.version,
-                "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
-            },
-        },
+        "config": run,
         "rootfs": { "type": "layers", "diff_ids": [layer] },
     })
 }
@@ -144,11 +163,16 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 /// Without a time and without the name of a machine's kind.
-fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
+fn gzip(bytes: &[u8], small: bool) -> Result<Vec<u8>> {
+    let level = if small {
+        Compression::best()
+    } else {
+        Compression::none()
+    };
     let mut writer = GzBuilder::new()
         .mtime(0)
         .operating_system(255)
-        .write(Vec::new(), Compression::best());
+        .write(Vec::new(), level);
     writer.write_all(bytes)?;
     Ok(writer.finish()?)
 }
@@ -157,13 +181,20 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
+    const FILES: [File<'_>; 4] = own(b"\x7fELF", b"{}");
     const RECIPE: Recipe<'_> = Recipe {
         name: "localhost/mainstay",
         tag: "1",
-        version: "1.2.3",
-        program: b"\x7fELF",
-        entrypoint: &[],
-        sbom: "{}",
+        user: USER,
+        files: &FILES,
+        entrypoint: &[PROGRAM],
+        env: &[],
+        labels: &[
+            ("org.opencontainers.image.title", "mainstay"),
+            ("org.opencontainers.image.version", "1.2.3"),
+            ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+        ],
+        small: true,
     };
 
     fn json_in(image: &Image, after: &str) -> Value {
@@ -180,14 +211,25 @@ mod tests {
         assert!(first.archive == again.archive && first.digest == again.digest);
         let others = [
             Recipe {
-                program: b"\x7fELF2",
+                files: &own(b"\x7fELF2", b"{}"),
                 ..RECIPE
             },
             Recipe {
-                entrypoint: &["standin"],
+                files: &own(b"\x7fELF", b"[]"),
                 ..RECIPE
             },
-            Recipe { sbom: "[]", ..RECIPE },
+            Recipe {
+                entrypoint: &[PROGRAM, "standin"],
+                ..RECIPE
+            },
+            Recipe {
+                env: &["A=b"],
+                ..RECIPE
+            },
+            Recipe {
+                user: "0:0",
+                ..RECIPE
+            },
         ];
         for other in others {
             assert_ne!(image(&other).unwrap().digest, first.digest);
