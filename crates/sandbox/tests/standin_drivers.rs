@@ -308,6 +308,8 @@ fn serving() -> Record {
         suspect: false,
         history_from: Term(0),
         rebuilt: false,
+        office_from: Term(1),
+        rival: None,
     };
     Record::initialising(Term(4), candidate, Time::ZERO).serving(main, Writes::Open, Time::ZERO)
 }

@@ -267,6 +267,8 @@ mod tests {
             suspect: false,
             history_from: Term(2),
             rebuilt: false,
+            office_from: Term(1),
+            rival: None,
         }
     }
 

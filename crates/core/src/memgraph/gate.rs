@@ -147,6 +147,8 @@ mod tests {
             suspect: false,
             history_from: Term(0),
             rebuilt: false,
+            office_from: Term(1),
+            rival: None,
         };
         Record::initialising(Term(4), candidate(), Time::ZERO).serving(main, writes, Time::ZERO)
     }

@@ -234,6 +234,8 @@ mod tests {
             suspect: false,
             history_from: Term(0),
             rebuilt: false,
+            office_from: Term(1),
+            rival: None,
         };
         Record::initialising(Term(4), candidate, Time(1)).serving(main, Writes::Open, Time(1))
     }

@@ -65,6 +65,14 @@ pub struct Main {
     pub history_from: Term,
     /// Its process began to serve right after it started, so its history was rebuilt and is right (R26).
     pub rebuilt: bool,
+    /// Since this term nobody but this pod has held the office: whose data has a mark of it or of a later one followed
+    /// this pod (R14). Not written by the first versions, which then means: always.
+    #[serde(default)]
+    pub office_from: Term,
+    /// The last term since then in which the other pod was to take the office and did not. A mark of that term is of its
+    /// own making.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rival: Option<Term>,
 }
 
 /// Who is to become MAIN in a term that has none yet (R5).
@@ -189,6 +197,13 @@ pub struct Record {
     pub loose: Vec<Loose>,
 }
 
+impl Main {
+    /// Does this mark, of the other pod of the pair, say that it followed this MAIN?
+    pub fn was_followed_by(&self, mark: Term) -> bool {
+        mark >= self.office_from && Some(mark) != self.rival
+    }
+}
+
 impl Record {
     /// The first record of a cluster, or the first after it was lost: `candidate` is to become MAIN (R18).
     pub fn initialising(term: Term, candidate: Candidate, now: Time) -> Self {
@@ -237,6 +252,9 @@ impl Record {
                 pod: old.pod,
                 process: old.process,
             });
+            if let Some(main) = next.main.as_mut().filter(|m| m.pod != old.pod) {
+                main.rival = Some(self.term);
+            }
         }
         next.candidate = Some(candidate);
         next

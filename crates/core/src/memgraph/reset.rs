@@ -61,7 +61,7 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
 }
 
 /// `Error: 3` at registration or status `diverged`, said by this MAIN of this process.
-fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
+pub(super) fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
     let process = view.answer(pod).map(|a| a.process);
     let refused = view.seen.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
         r.code == DIVERGED && r.by == main.process && Some(r.of) == process && r.term == main.term
@@ -211,11 +211,12 @@ fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
     None
 }
 
-/// Has this pod of the pair followed this very MAIN in this term? Then it is no ex-MAIN that rejoins: it may have
-/// protected MAIN until it was taken for stuck a moment ago, and what it has that MAIN has not needs a human's eye (R14).
+/// Has this pod of the pair followed this MAIN since it took the office? Then it is no ex-MAIN that rejoins: it may have
+/// protected MAIN, and what it has that MAIN has not may be what MAIN acknowledged and lost. That needs a human's eye
+/// (R14), also after MAIN was promoted again, which begins another term.
 fn follows(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
     let mark = view.answer(pod).and_then(|a| a.data).and_then(|d| d.mark);
-    pod.is_authority() && is_accused(view, main, pod) && mark.is_some_and(|m| m.term == main.term)
+    pod.is_authority() && is_accused(view, main, pod) && mark.is_some_and(|m| main.was_followed_by(m.term))
 }
 
 /// Why the reset that a human asked for is not done, if that will not change by itself.

@@ -7,6 +7,7 @@
 use super::ids::{Ordinal, PodUid};
 use super::observed::{Observed, Registration, Status};
 use super::record::{Main, Record, State, Writes};
+use super::reset;
 use super::view::View;
 use crate::time::Time;
 use std::fmt;
@@ -148,5 +149,7 @@ fn follows(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
     let sent = view
         .answer(main.pod)
         .is_some_and(|answer| View::registrations_of(answer, pod).any(listed));
-    there && sent && view.answer(pod).is_some()
+    // One that is diverged waits for its reset, or for a person, and protects nobody: nothing waits for it.
+    let given_up = !pod.is_authority() && reset::is_accused(view, main, pod);
+    there && (sent || given_up) && view.answer(pod).is_some()
 }

@@ -66,8 +66,13 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
         let reason = Reason::new(Rule::R37, Why::MoveOutlasted { pod }).on(view.said(pod));
         return term::begin(view, pod, true, How::Plain, reason);
     }
-    // While MAIN lives it is still a planned move; once it died it is a failover, which may pass a fence over.
-    let how = if view.healthy(main) { How::Move } else { How::Plain };
+    // While MAIN lives it is still a planned move; once it died it is a failover, which may pass a fence over. That it did
+    // not answer one look is no sign of its death (R21).
+    let how = if view.healthy(main) || view.suspicion(main).is_none() {
+        How::Move
+    } else {
+        How::Plain
+    };
     if alive {
         term::take_over(view, pod, how)
     } else {

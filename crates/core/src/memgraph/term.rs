@@ -370,6 +370,7 @@ fn office(
 ) -> Option<Main> {
     let database = answer.data?.database;
     let before = record.main.as_ref().filter(|m| m.process == candidate.process);
+    let stays = record.main.as_ref().filter(|m| m.pod == candidate.pod);
     let (epoch, peers) = match before {
         _ if promoted || !epoch_is_told_apart(view) => (record.term, candidate.peers.clone()),
         Some(main) => (main.epoch, main.peers.clone()),
@@ -385,7 +386,7 @@ fn office(
         epoch,
         peers,
         suspect: candidate.suspect,
-        history_from: if goes_on_as_main(view, record, candidate, promoted) {
+        history_from: if goes_on_as_main(view, record, candidate, promoted) || is_adopted(record, promoted) {
             record.term.next()
         } else {
             history_from(record, candidate)
@@ -393,7 +394,17 @@ fn office(
         rebuilt: record.main.as_ref().is_some_and(|m| {
             m.pod == candidate.pod && (m.rebuilt || m.process != candidate.process) && promoted
         }),
+        office_from: stays.map_or(record.term, |m| m.office_from),
+        rival: stays.and_then(|m| m.rival),
     })
+}
+
+/// Was it MAIN before there was a record, and stays so?
+///
+/// Whether it restarted in the epoch that it goes on in, and so noted an end too early, is known to nobody: its history
+/// can be right only from the next epoch on.
+fn is_adopted(record: &Record, promoted: bool) -> bool {
+    record.main.is_none() && !promoted
 }
 
 /// Did the recorded MAIN restart and come back as MAIN, without the start-up fence?
@@ -415,7 +426,7 @@ fn goes_on_as_main(view: &View<'_>, record: &Record, candidate: &Candidate, prom
 /// MAIN's epoch began started before it. A restart does not make it better: a snapshot keeps what was wrong.
 fn history_from(record: &Record, candidate: &Candidate) -> Term {
     match &record.main {
-        // The very first term of a cluster has no past; an adopted or rebuilt one has a past nobody knows.
+        // The very first term of a cluster has no past; one whose record was lost has a past nobody knows.
         None if record.term == Term(1) => Term(0),
         Some(main) if main.pod == candidate.pod => main.history_from,
         Some(main)

@@ -6,7 +6,11 @@
 use super::ids::Term;
 use super::observed::{Observed, Role};
 use super::plan::{OnRefusal, Plan, Planned, Step, Target};
+use super::record::Record;
+use super::spec::FenceTimeout;
+use crate::time::Time;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +167,19 @@ pub fn fenced(old: Target, start_fence: bool, term: Term, seen: &Observed) -> Op
     seen.all_confirmed_term(term).then_some(FencedBy::Gateways)
 }
 
+/// How long the fence of a term is waited for, if a policy of `Proceed` gives it `fence`.
+///
+/// That time counts from the beginning of the term: who takes it over does not wait for it anew. Nor does the successor of
+/// a claim, whose fence stood, or was given up, when the claim passed (R37). With `Wait` it is only when to look again.
+pub fn fence_patience(record: &Record, otherwise: FenceTimeout, fence: Duration, now: Time) -> Duration {
+    let claimed = record.candidate.as_ref().is_some_and(|c| c.claim.is_some());
+    match otherwise {
+        FenceTimeout::Wait => fence,
+        FenceTimeout::Proceed if claimed => Duration::ZERO,
+        FenceTimeout::Proceed => fence.saturating_sub(now.since(record.since)),
+    }
+}
+
 /// Has what this step waits for happened? Steps that do not wait are never `true`.
 pub fn awaited(step: &Step, seen: &Observed) -> bool {
     match step {
@@ -180,8 +197,9 @@ pub fn awaited(step: &Step, seen: &Observed) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memgraph::ids::{Ordinal, ProcessId, Revision};
+    use crate::memgraph::ids::{Ordinal, ProcessId, Revision, VolumeId};
     use crate::memgraph::reason::{Reason, Why};
+    use crate::memgraph::record::{Candidate, Claim};
     use crate::memgraph::rules::Rule;
 
     const X: Target = Target {
@@ -267,5 +285,31 @@ mod tests {
         assert_eq!(undone.on(Outcome::Spoiled), Progress::GoOn);
         assert_eq!(undone.step(), Some(&undo));
         assert_eq!(undone.on(Outcome::Done), Progress::Ended);
+    }
+
+    #[test]
+    fn a_fence_has_its_time_from_the_beginning_of_its_term_and_a_claim_needs_none() {
+        let candidate = Candidate {
+            pod: X.pod,
+            process: X.process,
+            volume: VolumeId(1),
+            peers: Vec::new(),
+            suspect: false,
+            forced: None,
+            claim: None,
+        };
+        let begun = Record::initialising(Term(1), candidate, Time(10_000));
+        let claimed = begun.claimed(Claim {
+            process: X.process,
+            alone: false,
+        });
+        let three = Duration::from_secs(3);
+        let left = |record, otherwise, now| fence_patience(record, otherwise, three, Time(now)).as_millis();
+        assert_eq!(left(&begun, FenceTimeout::Proceed, 10_000), 3_000);
+        assert_eq!(left(&begun, FenceTimeout::Proceed, 12_500), 500);
+        assert_eq!(left(&begun, FenceTimeout::Proceed, 60_000), 0);
+        assert_eq!(left(&claimed, FenceTimeout::Proceed, 10_000), 0);
+        assert_eq!(left(&begun, FenceTimeout::Wait, 60_000), 3_000);
+        assert_eq!(left(&claimed, FenceTimeout::Wait, 60_000), 3_000);
     }
 }

@@ -130,6 +130,8 @@ fn serving_record(main: u8, sync: u8) -> Record {
             suspect: false,
             history_from: Term(1),
             rebuilt: false,
+            office_from: TERM,
+            rival: None,
         }),
         candidate: None,
         sync: Some(Sync {

@@ -223,12 +223,16 @@ fn main_text(main: &Main) -> String {
         suspect,
         history_from,
         rebuilt,
+        office_from,
+        rival,
     } = main;
+    let rival = rival.map_or(String::new(), |term| format!(", not in {}", term.0));
     format!(
-        "{pod} {:x} volume {:x} database {:x} {term}, epoch {} with {}, history from {}{}{}",
+        "{pod} {:x} volume {:x} database {:x} {term}, in office from {}{rival}, epoch {} with {}, history from {}{}{}",
         process.0,
         volume.0,
         database.0,
+        office_from.0,
         epoch.0,
         peers_text(peers),
         history_from.0,

@@ -2,7 +2,7 @@
 
 use super::cluster::{Situation, ago, cluster, process, second};
 use super::render::assert_table;
-use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, Pods, ProcessId};
+use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, Pods, ProcessId, Term};
 use mainstay_core::memgraph::observed::{Approval, Refusal, Status};
 use mainstay_core::memgraph::record::{Reset, Sync, Writes};
 use mainstay_core::memgraph::spec::WritesWithoutSync;
@@ -219,6 +219,8 @@ fn what_stands_in_the_way_of_a_reset() {
     };
     let approved = |s: Situation| s.approves(2);
     let young = |ms| async_pod().record(|r| r.since = ago(ms));
+    // MAIN took the office in term 2, and was promoted again in term 3.
+    let promoted_again = || ex_main().record(|r| r.main.as_mut().unwrap().office_from = Term(2));
     assert_table!(
         "resets__what_stands_in_the_way_of_a_reset",
         [
@@ -274,6 +276,18 @@ fn what_stands_in_the_way_of_a_reset() {
             (
                 "it followed this MAIN in this term, approved",
                 ex_main().mark(1, Some(3)).approves(1)
+            ),
+            (
+                "it followed this MAIN, which was promoted again since",
+                promoted_again().mark(1, Some(2))
+            ),
+            (
+                "it followed this MAIN, which was promoted again since, approved",
+                promoted_again().mark(1, Some(2)).approves(1)
+            ),
+            (
+                "it was MAIN before this one, which was promoted again since",
+                promoted_again().mark(1, Some(1))
             ),
             ("it is the protected pod", protected()),
             (

@@ -4,7 +4,7 @@ use super::cluster::{Situation, TERM, ago, cluster, cluster_of, process, second}
 use super::render::assert_table;
 use mainstay_core::memgraph::ids::{Gen, Ordinal, RegistrationName};
 use mainstay_core::memgraph::observed::{Role, Status};
-use mainstay_core::memgraph::spec::WritesWithoutSync;
+use mainstay_core::memgraph::spec::{FenceTimeout, WritesWithoutSync};
 use std::time::Duration;
 
 fn wanted() -> Situation {
@@ -121,6 +121,20 @@ fn a_move_is_gone_on_with_or_given_up() {
             ),
             ("both are gone", cluster().crashed(0).crashed(1).moving()),
             ("MAIN died a moment ago: go on", cluster().crashed(0).moving()),
+            (
+                "MAIN missed one look: still a move, whose fence is not passed over",
+                cluster()
+                    .silent(0, 1)
+                    .moving()
+                    .spec(|s| s.fence_timeout = FenceTimeout::Proceed)
+            ),
+            (
+                "MAIN missed every look: a failover",
+                cluster()
+                    .silent(0, 3)
+                    .moving()
+                    .spec(|s| s.fence_timeout = FenceTimeout::Proceed)
+            ),
             (
                 "MAIN died, and the candidate is not promoted: a failover, which may end it (R37)",
                 late(2_001).crashed(0)

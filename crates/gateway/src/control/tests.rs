@@ -39,6 +39,8 @@ fn serving(term: u64) -> Record {
         suspect: false,
         history_from: Term(0),
         rebuilt: false,
+        office_from: Term(1),
+        rival: None,
     };
     Record::initialising(Term(term), candidate(), Time::ZERO).serving(main, Writes::Open, Time::ZERO)
 }

@@ -40,13 +40,12 @@ pub(super) async fn run(shared: &Shared, client: Client) {
             Ok(version) => {
                 shared.control.first_read().await;
                 let read_at = Instant::now();
-                tokio::select! {
-                    followed = watch(shared, &api, &selector, &version, &mut pause) => if let Err(error) = followed {
-                        complain(shared, &error);
-                        sleep(pause).await;
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                    },
-                    () = shared.control.doubted() => sleep_until(read_at + DOUBT_EVERY).await,
+                let watch = watch(shared, &api, &selector, &version, &mut pause);
+                let followed = unless_doubted(watch, shared.control.doubted(), read_at + DOUBT_EVERY).await;
+                if let Some(Err(error)) = followed {
+                    complain(shared, &error);
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
             Err(error) => {
@@ -55,6 +54,24 @@ pub(super) async fn run(shared: &Shared, client: Client) {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
+    }
+}
+
+/// What became of the watch; nothing if somebody doubts, which counts from `due` on.
+///
+/// Until then the watch goes on: while nobody looked, the record that everybody waited for was missed for a quarter of a
+/// second.
+async fn unless_doubted<W: Future>(
+    watch: W,
+    doubted: impl Future<Output = ()>,
+    due: Instant,
+) -> Option<W::Output> {
+    tokio::select! {
+        followed = watch => Some(followed),
+        () = async {
+            doubted.await;
+            sleep_until(due).await;
+        } => None,
     }
 }
 
@@ -118,5 +135,28 @@ async fn obey(shared: &Shared, map: ConfigMap) {
             shared.metrics.record_errors.inc();
             tracing::warn!(%error, "the ConfigMap holds no record that can be read; the last one stands");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_watch_goes_on_while_a_doubt_waits_for_its_turn() {
+        let due = Instant::now() + DOUBT_EVERY;
+        let event = sleep(Duration::from_millis(10));
+        assert_eq!(unless_doubted(event, ready(()), due).await, Some(()));
+        assert!(Instant::now() < due);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_doubt_ends_the_watch_but_not_before_it_is_due() {
+        let due = Instant::now() + DOUBT_EVERY;
+        assert_eq!(unless_doubted(pending::<()>(), ready(()), due).await, None);
+        assert_eq!(Instant::now(), due);
+        let watched = unless_doubted(sleep(DOUBT_EVERY), pending(), due).await;
+        assert_eq!(watched, Some(()));
     }
 }

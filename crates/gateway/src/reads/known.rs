@@ -67,6 +67,8 @@ mod tests {
             suspect: false,
             history_from: Term(0),
             rebuilt: false,
+            office_from: Term(1),
+            rival: None,
         };
         Record::initialising(Term(term), candidate, Time::ZERO).serving(main, Writes::Open, Time::ZERO)
     }

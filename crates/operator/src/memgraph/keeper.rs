@@ -429,6 +429,8 @@ mod tests {
             suspect: false,
             history_from: Term(0),
             rebuilt: false,
+            office_from: Term(1),
+            rival: None,
         };
         let begun = Record::initialising(Term(1), candidate, Time(1));
         let serving = begun.serving(main, Writes::Open, Time(1));

@@ -148,6 +148,12 @@ impl<'a> Facts<'a> {
             .is_some_and(|d| d.database != main.database && (!d.empty || d.mark.is_some()))
     }
 
+    /// Does the mark of this pod of the pair say that it followed this MAIN since it took the office (R14)?
+    pub(super) fn followed(self, main: &Main, pod: Ordinal) -> bool {
+        let mark = self.fresh(pod).and_then(|a| a.data).and_then(|d| d.mark);
+        pod.is_authority() && mark.is_some_and(|m| main.was_followed_by(m.term))
+    }
+
     /// Is MAIN's history more likely wrong than everybody's data (R26)?
     pub(super) fn main_is_suspect(self, main: &Main) -> bool {
         let answering = |p: &&Pod| p.ordinal != main.pod && self.fresh(p.ordinal).is_some();

@@ -40,6 +40,9 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     if accused && facts.main_is_suspect(main) {
         judge.broken(at, Invariant::ResetSuspect, Detail::Pod(pod));
     }
+    if accused && facts.followed(main, pod) && !facts.approved(pod) {
+        judge.broken(at, Invariant::ResetTarget, Detail::Pod(pod));
+    }
     let (memory, spec) = (facts.seen.memory, facts.seen.spec);
     if memory.resets_last_hour >= spec.resets_per_hour || memory.crowded.contains(pod) {
         judge.broken(at, Invariant::ResetRoom, Detail::Pod(pod));

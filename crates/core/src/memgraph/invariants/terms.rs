@@ -5,7 +5,7 @@ use super::{At, Change, Detail, Invariant, Judge, claims, roles};
 use crate::memgraph::ids::Term;
 use crate::memgraph::observed::Role;
 use crate::memgraph::plan::{Step, Target};
-use crate::memgraph::record::{Candidate, Record, State};
+use crate::memgraph::record::{Candidate, Main, Record, State};
 
 pub(super) fn counters(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>, create: bool) {
     let Change { before, next } = change;
@@ -47,10 +47,36 @@ pub(super) fn transition(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) 
         }
     };
     let named = !unfinished(next) || next.candidate.is_some();
-    let office_kept = before.is_some_and(|b| b.main == next.main) || begins_to_serve(change);
+    let office_kept = if begins_to_serve(change) {
+        next.main.as_ref().is_some_and(|m| office_is_told(change, m))
+    } else {
+        before.is_some_and(|b| with_rival(b, begun) == next.main)
+    };
     if !legal || !named || !(office_kept || (before.is_none() && next.main.is_none())) {
         judge.broken(at, Invariant::LegalChange, Detail::Record(next.revision));
     }
+}
+
+/// The office as it was, with the candidacy of the other pod that the next term ends.
+fn with_rival(before: &Record, begun: bool) -> Option<Main> {
+    let rival = |main: &Main| {
+        let other = before.candidate.as_ref().filter(|c| begun && c.pod != main.pod);
+        other.map_or(main.rival, |_| Some(before.term))
+    };
+    before.main.clone().map(|main| Main {
+        rival: rival(&main),
+        ..main
+    })
+}
+
+/// Who stays in office says since when; who takes it begins there.
+fn office_is_told(change: Change<'_>, main: &Main) -> bool {
+    let held = change
+        .before
+        .and_then(|b| b.main.as_ref())
+        .filter(|m| m.pod == main.pod);
+    let told = held.map_or((change.next.term, None), |m| (m.office_from, m.rival));
+    (main.office_from, main.rival) == told
 }
 
 /// The candidate of a term becomes its MAIN with this write.

@@ -39,6 +39,8 @@ fn served_by(pod: u8, term: u64) -> Told {
         suspect: false,
         history_from: Term(0),
         rebuilt: false,
+        office_from: Term(1),
+        rival: None,
     };
     let record = Record::initialising(term, candidate, Time(1)).serving(main, Writes::Open, Time(2));
     let seen = |ordinal: u8, role| Pod {

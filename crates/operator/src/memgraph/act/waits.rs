@@ -9,14 +9,19 @@ use crate::memgraph::probe::Depth;
 use mainstay_core::memgraph::observed::Observed;
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::spec::FenceTimeout;
-use mainstay_core::memgraph::turn::{Outcome, awaited};
+use mainstay_core::memgraph::turn::{Outcome, awaited, fence_patience};
 use std::time::Instant;
 
 impl Actor<'_> {
     pub(super) async fn wait_for(&mut self, step: &Step, acted: &mut Acted) -> Outcome {
         let settings = self.cluster.settings.clone();
         let patience = match step {
-            Step::AwaitFence { .. } => settings.fence,
+            Step::AwaitFence { otherwise, .. } => {
+                let written = self.look.stored.document.as_ref();
+                written.map_or(settings.fence, |document| {
+                    fence_patience(&document.record, *otherwise, settings.fence, wall())
+                })
+            }
             // A planned move waits for running transactions too.
             _ => settings.gateways.max(self.look.observed.spec.drain),
         };

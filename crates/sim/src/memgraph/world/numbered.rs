@@ -297,6 +297,8 @@ fn visit_main(main: &mut Main, visitor: &mut impl Visitor) {
         suspect: _,
         history_from,
         rebuilt: _,
+        office_from,
+        rival,
     } = main;
     visitor.process(process);
     visitor.term(term);
@@ -305,6 +307,10 @@ fn visit_main(main: &mut Main, visitor: &mut impl Visitor) {
         visitor.process(peer);
     }
     visitor.term(history_from);
+    visitor.term(office_from);
+    if let Some(rival) = rival {
+        visitor.term(rival);
+    }
 }
 
 fn visit_target(target: &mut Target, visitor: &mut impl Visitor) {

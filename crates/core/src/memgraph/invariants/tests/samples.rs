@@ -128,6 +128,8 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         suspect: tape.rarely(),
         history_from: Term(tape.mostly(0, &[1, 2, 3])),
         rebuilt: tape.rarely(),
+        office_from: Term(tape.mostly(0, &[1, 2, 3])),
+        rival: tape.rarely().then_some(Term(2)),
     };
     // A planned move always goes to the protected pod.
     let aspirant = if state == State::SwitchingOver {

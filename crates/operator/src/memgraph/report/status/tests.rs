@@ -36,6 +36,8 @@ fn record() -> Record {
         suspect: false,
         history_from: Term(0),
         rebuilt: false,
+        office_from: Term(1),
+        rival: None,
     };
     let sync = Sync {
         pod: Ordinal(1),
