@@ -22,4 +22,5 @@ mod hibernation {
     mod points;
     mod suspension;
     mod table;
+    mod unseen;
 }

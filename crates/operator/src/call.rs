@@ -8,9 +8,13 @@ use tokio::time::timeout;
 /// How a call ended that did not do what it should.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// 404.
+    /// 404 that names the object that was asked for: it does not exist.
     #[error("not found")]
     NotFound,
+    /// 404 that speaks of no object: there is no such kind, or whoever answered does not know the way. It says nothing
+    /// about the object.
+    #[error("there is no such path: {0}")]
+    NoSuchPath(String),
     /// 409: somebody else was there first.
     #[error("conflict: {0}")]
     Conflict(String),
@@ -31,7 +35,9 @@ impl CallError {
     /// What it means for a step.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::NotFound | Self::Conflict(_) | Self::Refused { .. } => Outcome::Refused,
+            Self::NotFound | Self::NoSuchPath(_) | Self::Conflict(_) | Self::Refused { .. } => {
+                Outcome::Refused
+            }
             Self::Unknown(_) => Outcome::Unknown,
         }
     }
@@ -55,7 +61,8 @@ fn classify(error: &kube::Error) -> CallError {
     };
     let message = status.message.clone();
     match status.code {
-        404 => CallError::NotFound,
+        404 if speaks_of_an_object(status) => CallError::NotFound,
+        404 => CallError::NoSuchPath(message),
         409 => CallError::Conflict(message),
         // 408, and 5xx but "not implemented": the server may have done it before it failed.
         408 | 500 | 502..=599 => CallError::Unknown(message),
@@ -63,8 +70,22 @@ fn classify(error: &kube::Error) -> CallError {
     }
 }
 
-/// `None` if there is no such object.
+/// The text "404 page not found" is what an API server says of a kind that it does not serve, and a proxy of anything.
+fn speaks_of_an_object(status: &kube::core::Status) -> bool {
+    let named = status.details.as_ref().is_some_and(|d| !d.name.is_empty());
+    status.reason == "NotFound" && named
+}
+
+/// `None` if there is no such object, or no such kind.
 pub fn optional<T>(result: Result<T, CallError>) -> Result<Option<T>, CallError> {
+    match result {
+        Err(CallError::NoSuchPath(_)) => Ok(None),
+        other => existing(other),
+    }
+}
+
+/// `None` only if whoever keeps the object says that it does not exist.
+pub fn existing<T>(result: Result<T, CallError>) -> Result<Option<T>, CallError> {
     match result {
         Ok(found) => Ok(Some(found)),
         Err(CallError::NotFound) => Ok(None),
@@ -92,6 +113,28 @@ mod tests {
         for code in [408, 500, 502, 503, 504] {
             assert_eq!(answered(code), Outcome::Unknown, "{code}");
         }
+    }
+
+    #[test]
+    fn an_object_is_gone_only_if_the_answer_names_it() {
+        let read = |text: &str| {
+            let status: kube::core::Status = serde_json::from_str(text).unwrap();
+            classify(&kube::Error::Api(Box::new(status)))
+        };
+        let gone = read(
+            r#"{"kind":"Status","status":"Failure","reason":"NotFound","code":404,
+                "message":"widgets.example.com \"a\" not found","details":{"name":"a","kind":"widgets"}}"#,
+        );
+        assert!(matches!(existing::<()>(Err(gone)), Ok(None)));
+        // As an API server says it of a kind that it does not serve, with and without a Status.
+        let nowhere = r#"{"reason":"NotFound","code":404,"message":"the server could not find the requested resource"}"#;
+        let plain = kube::core::Status::failure("404 page not found", "Failed to parse error data");
+        let plain = classify(&kube::Error::Api(Box::new(plain.with_code(404))));
+        for answer in [read(nowhere), plain] {
+            assert!(matches!(answer, CallError::NoSuchPath(_)), "{answer}");
+            assert!(existing::<()>(Err(answer)).is_err());
+        }
+        assert!(matches!(optional::<()>(Err(read(nowhere))), Ok(None)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -328,7 +328,7 @@ pub enum DriftPolicy {
     /// A condition says so, and nothing else.
     #[default]
     Ignore,
-    /// The same, and an Event each time.
+    /// The same, and an Event: once in each leg for each number of them.
     Report,
     /// It is stopped again; its restore point stays as it is.
     Enforce,

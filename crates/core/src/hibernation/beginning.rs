@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub(super) fn first(view: &View<'_>) -> Decision {
     for point in view.store().points() {
         if view.is_open(&point).is_none() {
-            return Decision::because(Why::WaitForLook { target: point.target });
+            return view.wait_for_look(point.target);
         }
     }
     let state = State::first(view.store().newest_cycle(), view.now);

@@ -1,7 +1,10 @@
 //! A plan that is being deleted wakes what it put to sleep, or says that it does not.
 
+use super::ids::TargetName;
 use super::plan::Deletion;
+use super::point::Point;
 use super::reason::Why;
+use super::state::{Cycle, Operation, Stand};
 use super::step::{Decision, Step};
 use super::view::View;
 
@@ -13,7 +16,12 @@ pub(super) fn turn(view: &View<'_>) -> Result<Decision, Why> {
     let state = view.stored.state.as_ref();
     let cycle = state.and_then(|s| s.open.as_ref());
     let (mut open, mut unseen) = (0, None);
+    let mut left = cycle.map(|cycle| left_behind(view, cycle)).unwrap_or_default();
     for point in view.store().points() {
+        if state.is_none() && view.is_stuck(&point) {
+            left.push(point.target);
+            continue;
+        }
         // Without a state nothing says whether an old point was used; with one that is Active, it was.
         let counts = !point.is_old() || state.is_none() || cycle.is_some();
         match view.is_open(&point) {
@@ -28,15 +36,49 @@ pub(super) fn turn(view: &View<'_>) -> Result<Decision, Why> {
     }
     let go = |why: Why| Decision::because(why).then(Step::RemoveFinalizer);
     if view.plan.deletion == Deletion::Abandon {
+        let open = open + if cycle.is_none() { left.len() } else { 0 };
         return Ok(go(if open > 0 {
             Why::Abandoned { open }
         } else {
             Why::MayGo
         }));
     }
-    match unseen {
-        Some(target) => Ok(Decision::because(Why::WaitForLook { target })),
-        None if cycle.is_none() && open == 0 => Ok(go(Why::MayGo)),
-        None => Err(Why::WakeBeforeDeletion),
+    let stay = |left: Vec<TargetName>| {
+        let names: Vec<String> = left.iter().map(|name| format!("`{name}`")).collect();
+        go(Why::PointsStay {
+            targets: names.join(", "),
+        })
+    };
+    match (cycle, unseen) {
+        (Some(_), _) if !left.is_empty() => Ok(stay(left)),
+        // Whoever cannot be looked at must not keep the others of an open cycle asleep.
+        (Some(_), _) => Err(Why::WakeBeforeDeletion),
+        (None, Some(target)) => Ok(view.wait_for_look(target)),
+        (None, None) if open > 0 => Err(Why::WakeBeforeDeletion),
+        (None, None) if left.is_empty() => Ok(go(Why::MayGo)),
+        (None, None) => Ok(stay(left)),
+    }
+}
+
+/// The targets that keep a cycle open for ever, if all others are awake: their points were written by an older version,
+/// and whoever could replay them is not here. What they name was not put to sleep by this plan, and the points outlive
+/// it. Empty: something else is still to be woken.
+fn left_behind(view: &View<'_>, cycle: &Cycle) -> Vec<TargetName> {
+    let mut left = Vec::new();
+    for target in &cycle.intent.targets {
+        let stand = cycle.targets.get(&target.name).map(|p| p.stand);
+        let point = view.store().load(&target.executor, &target.name);
+        let old = |point: &Point| point.is_old() && point.is_open();
+        match (stand, point) {
+            (Some(Stand::Lost), Ok(Some(point))) if old(&point) => left.push(target.name.clone()),
+            (Some(Stand::Done), Ok(Some(point))) if !point.is_open() => {}
+            (Some(Stand::Done), Ok(None)) => {}
+            _ => return Vec::new(),
+        }
+    }
+    if cycle.operation == Operation::WakeUp {
+        left
+    } else {
+        Vec::new()
     }
 }

@@ -1,11 +1,12 @@
 //! Going down: capture, make it durable, and only then stop.
 
-use super::ids::{CycleId, ResourceId};
+use super::ids::{CycleId, ResourceId, TargetName};
 use super::observed::{Look, Power, Skip};
 use super::plan::Target;
 use super::point::Point;
 use super::reason::Why;
 use super::save::Capture;
+use super::several::Several;
 use super::state::{Cycle, State};
 use super::step::{Decision, Step};
 use super::view::{View, sound};
@@ -118,24 +119,34 @@ pub(super) fn captures(look: &Look) -> BTreeMap<ResourceId, Capture> {
     .collect()
 }
 
-fn stop(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> Outcome {
-    let name = &target.name;
+/// Says what is left alone, once for each reason.
+fn skipped(work: &mut Work<'_>, name: &TargetName, look: &Look) {
+    let mut skipped: BTreeMap<&Skip, Vec<ResourceId>> = BTreeMap::new();
     for (id, resource) in look.iter().filter(|(_, r)| r.selected) {
-        let Some(skip) = &resource.skip else { continue };
-        let (target, resource, why) = (name.clone(), id.clone(), skip.to_string());
+        if let Some(skip) = &resource.skip {
+            skipped.entry(skip).or_default().push(id.clone());
+        }
+    }
+    for (skip, ids) in skipped {
+        let (target, resources, why) = (name.clone(), Several::new(ids), skip.to_string());
         work.say(match skip {
             Skip::ClaimedBy(_) => Why::Conflict {
                 target,
-                resource,
+                resources,
                 why,
             },
             Skip::Protected | Skip::Other(_) => Why::Skipped {
                 target,
-                resource,
+                resources,
                 why,
             },
         });
     }
+}
+
+fn stop(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> Outcome {
+    let name = &target.name;
+    skipped(work, name, look);
     let mine: Vec<_> = point
         .entries
         .iter()

@@ -7,7 +7,7 @@ use super::ids::{ExecutorName, LegId, ResourceId, TargetName};
 use super::observed::{Answer, Call, Observed, Power, Stored};
 use super::plan::{Deletion, HibernatePlan};
 use super::point::{Entry, Point, PointError};
-use super::state::{Cycle, Operation, Phase, State};
+use super::state::{Cycle, Operation, Phase, Stand, State};
 use super::step::{Aim, Decision, Step};
 use super::store::{Shard, Store};
 use crate::time::Time;
@@ -217,13 +217,28 @@ impl Judge<'_> {
 
     /// A plan goes.
     fn goes(&mut self) {
-        let asleep = self.open().is_some() && self.plan.deletion == Deletion::WakeFirst;
+        let asleep = self.open().is_some_and(|c| self.sleeps(c)) && self.plan.deletion == Deletion::WakeFirst;
         if !self.seen.deleting || asleep {
             self.report(
                 Invariant::NoSilentEdit,
                 "the plan would go and leave something asleep",
             );
         }
+    }
+
+    /// Does something of this cycle sleep, or may it? What was recorded before there were cycles, and was refused on
+    /// waking, was not put to sleep by this plan.
+    fn sleeps(&self, cycle: &Cycle) -> bool {
+        cycle.operation != Operation::WakeUp
+            || cycle.intent.targets.iter().any(|target| {
+                let stand = cycle.targets.get(&target.name).map(|p| p.stand);
+                let point = self.store.load(&target.executor, &target.name);
+                match (stand, point) {
+                    (Some(Stand::Done), Ok(point)) => point.is_some_and(|p| p.is_open()),
+                    (Some(Stand::Lost), Ok(Some(point))) => !(point.is_old() && point.is_open()),
+                    _ => true,
+                }
+            })
     }
 
     fn change(&mut self, next: &State) {

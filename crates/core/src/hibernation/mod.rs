@@ -13,8 +13,9 @@
 //! | `beginning` | nothing is remembered, or less than the restore points say |
 //! | `work` | who gets a turn, what a failure means, in which order things are written |
 //! | `falling_asleep`, `hibernated`, `waking` | what a target needs |
+//! | `watch` | what sleeps is looked at, whatever becomes of the others |
 //! | `suspended`, `deleting`, `discard`, `retry` | what people and failures change about it |
-//! | `step`, `reason` | what comes out, and why |
+//! | `step`, `reason`, `several` | what comes out, and why |
 //! | `turn` | the executor as a state machine |
 //! | `invariants` | judges any decision without knowing how it was made |
 
@@ -34,6 +35,7 @@ pub mod point;
 pub mod reason;
 pub mod retry;
 pub mod save;
+pub mod several;
 pub mod state;
 pub mod step;
 pub mod store;
@@ -41,6 +43,7 @@ mod suspended;
 pub mod turn;
 mod view;
 mod waking;
+mod watch;
 mod work;
 
 pub use decide::decide;

@@ -167,7 +167,8 @@ pub struct Observed {
     pub wishes: Wishes,
     /// Every target of the plan and of the open cycle. Missing: not looked at yet.
     pub targets: BTreeMap<TargetName, Result<Look, Refusal>>,
-    /// What came of the calls of the turn right before this one; nothing older, and nothing after a restart.
+    /// What came of the calls of the turn right before this one, and what could not be heeded since; nothing after a
+    /// restart.
     pub answers: Vec<Answer>,
     /// Spreads retries.
     pub jitter: Jitter,
@@ -188,6 +189,17 @@ impl Observed {
             .rev()
             .filter(|a| a.cycle == cycle.id && a.leg == cycle.leg);
         latest.find(|a| a.target == *target && a.resource == *resource && a.call == call)
+    }
+
+    /// Starts that worked and that nobody can take note of in this turn, because their target could not be looked at.
+    /// They are told again: otherwise what was started would be started once more, over whatever was made of it since.
+    pub fn unheeded(&self) -> Vec<Answer> {
+        let unseen = |target: &TargetName| matches!(self.targets.get(target), Some(Err(_)));
+        let started = self.answers.iter().filter(|a| a.call == Call::Start);
+        started
+            .filter(|a| a.outcome.is_ok() && unseen(&a.target))
+            .cloned()
+            .collect()
     }
 
     /// Is the plan suspended now?

@@ -1,6 +1,7 @@
 //! Why a decision is what it is, as data. Status, Events, metrics and logs print the same.
 
-use super::ids::{CycleId, ResourceId, TargetName};
+use super::ids::{CycleId, TargetName};
+use super::several::Several;
 use super::state::Phase;
 use serde::Serialize;
 
@@ -46,8 +47,8 @@ whys! {
     Captured { target: TargetName, saved: usize, upgraded: usize, preserved: usize } => "restore point of `{target}`: {saved} saved, {upgraded} upgraded, {preserved} preserved",
     NothingSelected { target: TargetName } => "`{target}` selects nothing: an empty restore point says so",
     Stopping { target: TargetName, count: usize } => "`{target}`: {count} to stop, their restore point is durable",
-    Skipped { target: TargetName, resource: ResourceId, why: String } => "`{target}`: `{resource}` is left alone, {why}",
-    Conflict { target: TargetName, resource: ResourceId, why: String } => "`{target}`: `{resource}` is left alone, {why}; take it out of one of the two plans",
+    Skipped { target: TargetName, resources: Several, why: String } => "`{target}`: {resources} left alone, {why}",
+    Conflict { target: TargetName, resources: Several, why: String } => "`{target}`: {resources} left alone, {why}; take it out of one of the two plans",
     WaitUntilDown { target: TargetName, count: usize } => "`{target}`: waiting for {count} to be down",
     Down { target: TargetName } => "`{target}` is down",
     PointTooLarge { target: TargetName, why: String } => "`{target}`: failed to save restore data, nothing of it is stopped: {why}",
@@ -62,8 +63,8 @@ whys! {
     Starting { target: TargetName, count: usize } => "`{target}`: {count} to start as recorded",
     Consumed { target: TargetName, count: usize } => "`{target}`: {count} restored as recorded",
     WasNotRunning { target: TargetName, count: usize } => "`{target}`: {count} did not run when they were captured and stay as they are",
-    Vanished { target: TargetName, resource: ResourceId } => "`{target}`: `{resource}` does not exist any more and is left out",
-    StoppedByHand { target: TargetName, resource: ResourceId } => "`{target}`: `{resource}` was restored and then stopped by somebody: it is left so",
+    Vanished { target: TargetName, resources: Several } => "`{target}`: {resources} not there any more and left out",
+    StoppedByHand { target: TargetName, resources: Several } => "`{target}`: {resources} left down: somebody stopped it after it was restored",
     WaitUntilUsable { target: TargetName, count: usize } => "`{target}`: waiting for {count} to be usable",
     Usable { target: TargetName } => "`{target}` is awake",
     NothingCaptured { target: TargetName } => "`{target}` was not reached in this cycle: nothing of it was stopped, nothing is to be woken",
@@ -71,13 +72,14 @@ whys! {
     NoRestorePoint { target: TargetName } => "`{target}`: cannot wake up: no restore point found; restore its ConfigMap or give it up with `mainstay hibernate restore discard`. The others are woken",
     RestorePointIncomplete { target: TargetName } => "`{target}`: a part of its restore point is missing: what is left is woken; restore the numbered ConfigMap or give it up with `mainstay hibernate restore discard`",
     RestorePointCorrupt { target: TargetName, why: String } => "RestorePointCorrupt: the restore point of `{target}` is not used and not overwritten: {why}; repair it or give it up with `mainstay hibernate restore discard`. The others go on",
+    RestorePointOld { target: TargetName, why: String } => "the restore point of `{target}` was written by an older version and cannot be replayed: {why}; `mainstay hibernate restore show` says what it records: bring that back by hand, then give the point up with `mainstay hibernate restore discard`, or delete its key with kubectl. The others go on",
     Discarded { target: TargetName } => "the restore point of `{target}` is given up because a human said so: what it names stays as it is",
     LeftAsItIs { target: TargetName } => "`{target}` was given up by a human: it is left as it is until the schedule turns",
     AllRestored { cycle: CycleId } => "{cycle} is closed: everything is awake as recorded",
     Unlocked => "restore data is unlocked: the next night captures anew",
     // Failures
     LookFailed { target: TargetName, why: String } => "`{target}` could not be looked at: {why}",
-    CallFailed { target: TargetName, resource: ResourceId, why: String } => "`{target}`: `{resource}` failed: {why}",
+    CallFailed { target: TargetName, resources: Several, why: String } => "`{target}`: {resources:#} failed: {why}",
     GateTimedOut { target: TargetName, minutes: u64 } => "`{target}` did not get there within {minutes} minutes",
     Failed { target: TargetName, why: String } => "`{target}` has failed: {why}",
     NotLooked { target: TargetName } => "`{target}` was not looked at yet",
@@ -96,6 +98,7 @@ whys! {
     WakeBeforeDeletion => "the plan is being deleted: what sleeps is woken first (deletionPolicy WakeFirst)",
     Abandoned { open: usize } => "the plan is deleted with deletionPolicy Abandon: {open} targets stay asleep, their restore points stay in the ConfigMap",
     MayGo => "the plan may go: nothing of it is asleep",
+    PointsStay { targets: String } => "the plan may go: the restore points of {targets} were written by an older version and cannot be replayed; they stay in the ConfigMap",
 }
 
 impl Why {

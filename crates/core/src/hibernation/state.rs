@@ -82,7 +82,7 @@ pub struct Progress {
     pub captured_in: Option<u32>,
     /// How often it failed in this operation.
     pub attempts: u8,
-    /// How often it was stopped again in this cycle because it had drifted.
+    /// How often it was stopped again in this night because it had drifted.
     pub enforced: u8,
     /// What went wrong last.
     pub message: Option<String>,
@@ -161,13 +161,19 @@ impl Cycle {
     /// The same cycle, the other way.
     #[must_use]
     pub fn turned(&self, operation: Operation) -> Self {
+        // A night that is resumed is the same night; one after a wake-up is another, and has its own patience.
+        let next_night = operation == Operation::Shutdown && self.operation == Operation::WakeUp;
+        let again = |progress: &Progress| Progress {
+            enforced: if next_night { 0 } else { progress.enforced },
+            ..progress.again()
+        };
         Self {
             operation,
             leg: self.leg.saturating_add(1),
             targets: self
                 .targets
                 .iter()
-                .map(|(name, progress)| (name.clone(), progress.again()))
+                .map(|(name, progress)| (name.clone(), again(progress)))
                 .collect(),
             ..self.clone()
         }

@@ -121,6 +121,9 @@ pub struct Decision {
     pub reasons: Vec<Why>,
     /// When to look again even if nothing happens.
     pub wake: Option<Time>,
+    /// Every target of the open cycle was gone through: what is wrong with any of them is among the reasons. Otherwise
+    /// nothing that was wrong before is known to be well now.
+    pub watched: bool,
 }
 
 impl Decision {

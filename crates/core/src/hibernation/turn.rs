@@ -1,6 +1,6 @@
 //! The executor without I/O: which step is next, and what an outcome means.
 
-use super::observed::{Answer, Call, Refusal};
+use super::observed::{Answer, Call, Observed, Refusal};
 use super::step::{Aim, Decision, Step};
 use std::collections::VecDeque;
 
@@ -9,15 +9,17 @@ use std::collections::VecDeque;
 pub struct Turn {
     left: VecDeque<Step>,
     told: Vec<Answer>,
+    unheeded: Vec<Answer>,
     answers: Vec<Answer>,
 }
 
 impl Turn {
-    /// From its first step, with the answers that were decided about.
-    pub fn new(decision: Decision, told: Vec<Answer>) -> Self {
+    /// From its first step, with what was decided about.
+    pub fn new(decision: Decision, seen: &Observed) -> Self {
         Self {
             left: decision.steps.into(),
-            told,
+            told: seen.answers.clone(),
+            unheeded: seen.unheeded(),
             answers: Vec::new(),
         }
     }
@@ -69,8 +71,11 @@ impl Turn {
         });
     }
 
-    /// What the next turn is told.
+    /// What the next turn is told: the newest last.
     pub fn answers(self) -> Vec<Answer> {
-        self.answers
+        let mut all = self.unheeded;
+        all.retain(|answer| !self.answers.contains(answer));
+        all.extend(self.answers);
+        all
     }
 }

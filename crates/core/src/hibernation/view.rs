@@ -6,6 +6,7 @@ use super::plan::{HibernatePlan, Target};
 use super::point::Point;
 use super::reason::Why;
 use super::state::{Cycle, Progress, Stand};
+use super::step::Decision;
 use super::store::Store;
 use crate::time::Time;
 use std::collections::BTreeSet;
@@ -44,7 +45,8 @@ impl<'a> View<'a> {
     }
 
     /// Was this point never used? One that was written before there were cycles does not say: it was not if nothing
-    /// that its target selects runs. `None`: that was not looked at yet.
+    /// that its target selects runs, and nobody can say that it was if that cannot be looked at. `None`: not looked at
+    /// yet, or refused for now.
     pub(super) fn is_open(&self, point: &Point) -> Option<bool> {
         if !point.is_old() {
             return Some(point.is_open());
@@ -52,12 +54,46 @@ impl<'a> View<'a> {
         if !point.is_open() {
             return Some(false);
         }
+        if self.is_stuck(point) {
+            return Some(true);
+        }
         let look = self.look(&point.target)?.as_ref().ok()?;
         let up = look
             .values()
             .any(|r| r.selected && r.power == super::observed::Power::Up);
         Some(!up)
     }
+
+    /// Is it one that was written before there were cycles, and will nobody ever see what became of its resources? Such
+    /// as one of an executor that there is not.
+    pub(super) fn is_stuck(&self, point: &Point) -> bool {
+        let refused = matches!(self.look(&point.target), Some(Err(refusal)) if refusal.is_permanent());
+        refused && point.is_old() && point.is_open()
+    }
+
+    /// Nothing can be decided before this target was looked at. A look that was refused is said: somebody may have to
+    /// do something about it.
+    pub(super) fn wait_for_look(&self, target: TargetName) -> Decision {
+        let refused = self.look(&target).and_then(|look| look.as_ref().err());
+        let mut reasons = Vec::new();
+        reasons.extend(refused.map(|refusal| Why::LookFailed {
+            target: target.clone(),
+            why: refusal.message.clone(),
+        }));
+        reasons.push(Why::WaitForLook { target });
+        Decision {
+            reasons,
+            ..Decision::default()
+        }
+        .wake_at(self.now + LOOK)
+    }
+}
+
+/// The plan was edited since this cycle began.
+pub(super) fn edited(view: &View<'_>, cycle: &Cycle) -> Option<Why> {
+    let plan = view.plan;
+    let differs = plan.intent != cycle.intent && plan.intent_at(cycle.began) != cycle.intent;
+    differs.then_some(Why::SpecDiffers { cycle: cycle.id })
 }
 
 /// The point of a target. One that was captured must be there, whole and readable.

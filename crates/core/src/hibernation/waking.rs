@@ -5,6 +5,7 @@ use super::observed::{Call, Look, Power};
 use super::plan::Target;
 use super::point::{Entry, Point};
 use super::reason::Why;
+use super::several::Several;
 use super::state::{Cycle, Stand, State};
 use super::step::Decision;
 use super::view::View;
@@ -94,6 +95,11 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     }
     let look = match work.looked(&name) {
         Ok(look) => look,
+        // It is tried again when somebody asks for it. The others need not wait for that.
+        Err(Outcome::Failed { why, .. }) if work.view.is_stuck(&point) => {
+            let why = why.to_string();
+            return Outcome::Lost(Why::RestorePointOld { target: name, why });
+        }
         Err(outcome) => return outcome,
     };
     let point = consume(work, target, point, look);
@@ -109,17 +115,22 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
 /// Takes note of what needs no start: it did not run, or it does not exist any more.
 fn consume(work: &mut Work<'_>, target: &Target, mut point: Point, look: &Look) -> Point {
     let name = &target.name;
-    let mut idle = 0;
+    let (mut idle, mut gone) = (0, Vec::new());
     for (id, entry) in point.entries.iter_mut().filter(|(_, e)| !e.consumed) {
         if !entry.live {
             idle += 1;
         } else if look.get(id).is_some_and(|r| r.power == Power::Gone) {
-            let (target, resource) = (name.clone(), id.clone());
-            work.reasons.push(Why::Vanished { target, resource });
+            gone.push(id.clone());
         } else {
             continue;
         }
         entry.consumed = true;
+    }
+    if !gone.is_empty() {
+        work.say(Why::Vanished {
+            target: name.clone(),
+            resources: Several::new(gone),
+        });
     }
     if idle > 0 {
         let target = name.clone();
@@ -166,16 +177,19 @@ fn start(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> bo
 /// The gate: everything that was brought back is usable, unless it was not when it went to sleep.
 fn usable(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> Outcome {
     let name = &target.name;
-    let mut waiting = 0;
+    let (mut waiting, mut down) = (0, Vec::new());
     for (id, entry) in point.entries.iter().filter(|(_, e)| e.live) {
         match look.get(id).map(|r| (r.power, r.settled)) {
             Some((Power::Up, false)) if entry.settled => waiting += 1,
-            Some((Power::Down, _)) => work.reasons.push(Why::StoppedByHand {
-                target: name.clone(),
-                resource: id.clone(),
-            }),
+            Some((Power::Down, _)) => down.push(id.clone()),
             Some((Power::Up | Power::Gone, _)) | None => {}
         }
+    }
+    if !down.is_empty() {
+        work.say(Why::StoppedByHand {
+            target: name.clone(),
+            resources: Several::new(down),
+        });
     }
     let target = name.clone();
     if waiting > 0 {

@@ -9,12 +9,14 @@ use super::plan::{Mode, Target};
 use super::point::{Point, PointError};
 use super::reason::Why;
 use super::retry;
+use super::several::Several;
 use super::state::{Cycle, Operation, Phase, Progress, Stand, State};
 use super::step::{Aim, Decision, Purpose, Step};
 use super::store::Store;
-use super::view::{LOOK, View, blocked, failed, running, sound};
+use super::view::{DRIFT_LOOK, LOOK, View, blocked, edited, failed, running, sound};
+use super::watch::Watch;
 use crate::time::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a target can do in this turn.
 pub(super) enum Outcome {
@@ -40,6 +42,8 @@ pub(super) struct Work<'a> {
     pub(super) cycle: Cycle,
     pub(super) store: Store,
     calls: Vec<Step>,
+    /// What slept already and is stopped again.
+    stops: Vec<Step>,
     pub(super) reasons: Vec<Why>,
     wake: Option<Time>,
     /// What was given up in this turn. Nothing else is done with it before that is durable.
@@ -54,6 +58,7 @@ impl<'a> Work<'a> {
             cycle: cycle.clone(),
             store: view.store().clone(),
             calls: Vec::new(),
+            stops: Vec::new(),
             reasons: Vec::new(),
             wake: None,
             discarded: BTreeSet::new(),
@@ -75,7 +80,43 @@ impl<'a> Work<'a> {
                 self.settle(&target, outcome);
             }
         }
+        self.watch();
         self.assemble(granted)
+    }
+
+    /// Those whose turn it is not are looked at, too: whatever is wrong with them is wrong now.
+    fn watch(&mut self) {
+        let down = self.cycle.operation == Operation::Shutdown;
+        for target in self.cycle.intent.targets.clone() {
+            if self.discarded.contains(&target.name) {
+                continue;
+            }
+            let stand = self.progress(&target.name).stand;
+            let given_up = self.is_given_up(&target.name);
+            let mut watch = Watch {
+                view: self.view,
+                cycle: &mut self.cycle,
+                store: &mut self.store,
+                reasons: &mut self.reasons,
+                stops: &mut self.stops,
+            };
+            match stand {
+                Stand::Done if down => {
+                    watch.asleep(&target);
+                    self.look_again(self.view.now + DRIFT_LOOK);
+                }
+                Stand::Done | Stand::Pending | Stand::Failed { .. } if !given_up => {
+                    watch.point(&target);
+                }
+                // What is lost says so itself, and what runs is told by its turn.
+                Stand::Done | Stand::Pending | Stand::Failed { .. } | Stand::Lost | Stand::Running { .. } => {
+                }
+            }
+        }
+        if down {
+            let edited = edited(&self.view, &self.cycle);
+            self.reasons.extend(edited);
+        }
     }
 
     pub(super) fn say(&mut self, why: Why) {
@@ -165,6 +206,8 @@ impl<'a> Work<'a> {
             Operation::WakeUp => Call::Start,
         };
         let (cycle, leg) = (self.cycle.id, self.cycle.leg);
+        // Several resources of a target may fail in one turn, most of them for one reason: that is one failure.
+        let mut refused: BTreeMap<(TargetName, String), (bool, Vec<ResourceId>)> = BTreeMap::new();
         for answer in self
             .view
             .seen
@@ -176,17 +219,31 @@ impl<'a> Work<'a> {
             if refusal.severity == Severity::Changed {
                 continue;
             }
-            let Some(target) = self.cycle.intent.target(&answer.target).cloned() else {
+            let of = (answer.target.clone(), refusal.message.clone());
+            let (permanent, ids) = refused.entry(of).or_default();
+            *permanent |= refusal.is_permanent();
+            ids.push(answer.resource.clone());
+        }
+        for ((name, why), (permanent, ids)) in refused {
+            let Some(target) = self.cycle.intent.target(&name).cloned() else {
                 continue;
             };
+            let whole = call == Call::Start && permanent && ids.contains(&ResourceId::whole());
+            let runs = matches!(self.progress(&name).stand, Stand::Running { .. });
+            let resources = Several::new(ids);
+            let target_name = name.clone();
+            if whole && runs {
+                // Nobody will ever replay it, and the others need not wait for that.
+                let why = Why::RestorePointOld { target: name, why };
+                self.settle(&target, Outcome::Lost(why));
+                continue;
+            }
             let why = Why::CallFailed {
-                target: target.name.clone(),
-                resource: answer.resource.clone(),
-                why: refusal.message.clone(),
+                target: target_name,
+                resources,
+                why,
             };
-            // Several resources of a target may fail in one turn: that is one failure of the target.
-            if matches!(self.progress(&target.name).stand, Stand::Running { .. }) {
-                let permanent = refusal.is_permanent();
+            if runs {
                 self.settle(&target, Outcome::Failed { why, permanent });
             } else {
                 self.say(why);
@@ -199,13 +256,15 @@ impl<'a> Work<'a> {
         let wish = self.view.seen.wishes.retry.clone();
         let granted = wish.filter(|w| self.state.retried.as_ref() != Some(w));
         let now = self.view.now;
-        let sound = self.sound();
+        let (sound, old) = (self.sound(), self.old());
         for (name, progress) in &mut self.cycle.targets {
             match progress.stand {
                 Stand::Failed { .. } if granted.is_some() => *progress = progress.again(),
                 Stand::Failed { retry_at: Some(at) } if retry::is_due(at, now) => {
                     progress.stand = Stand::Pending;
                 }
+                // Nothing about it gets better by itself: it was whole before.
+                Stand::Lost if old.contains(name) && granted.is_none() => {}
                 // Somebody repaired it.
                 Stand::Lost if sound.contains(name) => *progress = progress.again(),
                 Stand::Pending | Stand::Running { .. } | Stand::Done | Stand::Lost | Stand::Failed { .. } => {
@@ -227,6 +286,13 @@ impl<'a> Work<'a> {
         };
         let targets = self.cycle.intent.targets.iter();
         targets.filter(is_sound).map(|t| t.name.clone()).collect()
+    }
+
+    /// Targets whose restore point was written before there were resources in it, and still has to be replayed.
+    fn old(&self) -> BTreeSet<TargetName> {
+        let old = |target: &&Target| matches!(self.point(target), Ok(Some(p)) if p.is_old() && p.is_open());
+        let targets = self.cycle.intent.targets.iter();
+        targets.filter(old).map(|t| t.name.clone()).collect()
     }
 
     /// Is it its turn?
@@ -338,7 +404,10 @@ impl<'a> Work<'a> {
             Operation::Shutdown => Purpose::Save,
             Operation::WakeUp => Purpose::MarkRestored,
         };
-        let mut decision = Decision::default();
+        let mut decision = Decision {
+            watched: true,
+            ..Decision::default()
+        };
         for shard in self.store.changed_from(self.view.store()) {
             let shard = Box::new(shard);
             decision = decision.then(Step::WriteShard { shard, purpose });
@@ -359,6 +428,7 @@ impl<'a> Work<'a> {
             }
         }
         decision.steps.extend(self.calls);
+        decision.steps.extend(self.stops);
         decision.reasons = self.reasons;
         decision.wake_at(self.wake)
     }

@@ -84,6 +84,8 @@ pub(crate) struct Bed {
     pub(crate) answers: Vec<Answer>,
     /// Refuses calls to these resources.
     pub(crate) broken: BTreeMap<ResourceId, Severity>,
+    /// Refuses to let these targets be looked at.
+    pub(crate) blind: BTreeMap<TargetName, Severity>,
     /// Refuses so many writes of ConfigMaps.
     pub(crate) refuse_shards: u32,
     /// Dies before it has done this step, once.
@@ -131,6 +133,7 @@ impl Bed {
             wishes: Wishes::default(),
             answers: Vec::new(),
             broken: BTreeMap::new(),
+            blind: BTreeMap::new(),
             refuse_shards: 0,
             die_before: None,
             die_after: None,
@@ -190,6 +193,7 @@ impl Bed {
             self.plan.intent.targets.iter().map(|t| t.name.clone()).collect();
         let open = self.state.as_ref().and_then(|s| s.open.as_ref());
         names.extend(open.into_iter().flat_map(|c| c.targets.keys().cloned()));
+        names.extend(self.store().points().map(|p| p.target));
         let recorded: BTreeSet<ResourceId> = self
             .store()
             .points()
@@ -218,12 +222,19 @@ impl Bed {
             })
             .collect()
         };
+        let seen = |target: &TargetName| match self.blind.get(target) {
+            Some(severity) => Err(Refusal {
+                message: "nobody may look".to_owned(),
+                severity: *severity,
+            }),
+            None => Ok(look(target)),
+        };
         Observed {
             deleting: self.deleting,
             finalizer: self.finalizer,
             suspended_at_phase: self.annotation.clone(),
             wishes: self.wishes.clone(),
-            targets: names.into_iter().map(|n| (n.clone(), Ok(look(&n)))).collect(),
+            targets: names.into_iter().map(|n| (n.clone(), seen(&n))).collect(),
             answers: self.answers.clone(),
             ..Observed::default()
         }
@@ -255,9 +266,10 @@ impl Bed {
 
     /// One turn; `false` if it changed nothing.
     pub(crate) fn turn(&mut self) -> bool {
-        let decision = self.decision();
+        let (decision, seen) = (self.decision(), self.observed());
         self.reasons.extend(decision.reasons.iter().cloned());
-        let mut turn = Turn::new(decision, std::mem::take(&mut self.answers));
+        let mut turn = Turn::new(decision, &seen);
+        self.answers.clear();
         let mut acted = false;
         while let Some(step) = turn.step().cloned() {
             acted = true;
@@ -338,7 +350,9 @@ impl Bed {
                 if let Some(severity) = self.broken.get(&aim.resource) {
                     return Err(refuse("access denied", *severity));
                 }
-                let thing = self.things.get_mut(&aim.resource).unwrap();
+                let Some(thing) = self.things.get_mut(&aim.resource) else {
+                    return Err(refuse("it names no resources", Severity::Permanent));
+                };
                 if aim.version != Some(Version(thing.version.to_string())) {
                     return Err(refuse("changed", Severity::Changed));
                 }

@@ -340,7 +340,7 @@ fn s45_s47_a_deleted_resource_is_left_out_and_one_without_its_label_is_woken() {
     assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 1));
     let vanished = bed.reasons.iter().filter(|w| w.id() == "Vanished");
     let vanished: Vec<String> = vanished.map(ToString::to_string).collect();
-    assert_eq!(vanished, ["`web`: `a` does not exist any more and is left out"]);
+    assert_eq!(vanished, ["`web`: `a` is not there any more and left out"]);
     assert!(!bed.calls.contains(&"start a".to_owned()), "{:?}", bed.calls);
     bed.later(HOUR);
     bed.night();

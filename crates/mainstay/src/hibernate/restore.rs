@@ -32,7 +32,8 @@ pub(crate) enum Restore {
     Verify(PlanArguments),
     /// All ConfigMaps of a plan, for `import` and for `kubectl apply`.
     Export(PlanArguments),
-    /// Bring exported ConfigMaps back. What still has to be brought back is not overwritten without --force.
+    /// Bring exported ConfigMaps back. Without --force nothing is overwritten that still has to be brought back, and
+    /// nothing is brought back once more when everything is awake.
     Import(ImportArguments),
     /// Give up the restore point of a target in the cycle that is open: what it names stays as it is.
     Discard(TargetArguments),
@@ -63,7 +64,7 @@ pub(crate) struct ImportArguments {
     /// What `export` wrote.
     #[arg(long, short)]
     file: PathBuf,
-    /// Overwrite restore points that were never used.
+    /// Overwrite restore points that were never used, and bring back once more what is awake.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -349,12 +350,16 @@ fn with_wish(before: Option<&str>, target: &TargetName, leg: &str) -> String {
     all.join(",")
 }
 
-/// The cycle of a plan that is not closed.
-fn open_cycle(plan: &HibernatePlan) -> Result<Option<Cycle>> {
+/// What a plan remembers.
+fn state_of(plan: &HibernatePlan) -> Result<Option<State>> {
     let state = plan.status.as_ref().and_then(|s| s.state.clone());
-    let state: Option<State> = state
+    state
         .map(serde_json::from_value)
         .transpose()
-        .context("status.state")?;
-    Ok(state.and_then(|s| s.open))
+        .context("status.state")
+}
+
+/// The cycle of a plan that is not closed.
+fn open_cycle(plan: &HibernatePlan) -> Result<Option<Cycle>> {
+    Ok(state_of(plan)?.and_then(|s| s.open))
 }

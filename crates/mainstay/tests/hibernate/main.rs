@@ -226,12 +226,27 @@ async fn what_has_failed_is_tried_again_when_asked() -> Result<()> {
     Ok(())
 }
 
+/// The same line twice: as JSON and as YAML.
+async fn read_twice(world: &World, line: &str) -> Result<(Value, Value)> {
+    let json = world.ok(&format!("{line} -o json")).await?;
+    let read: Value = serde_json::from_str(&json).with_context(|| format!("{line}: {json}"))?;
+    ensure!(read.is_object() || read.is_array(), "{line}: {json}");
+    let yaml = world.ok(&format!("{line} -o yaml")).await?;
+    let same: Value = serde_saphyr::from_str(&yaml).with_context(|| format!("{line}: {yaml}"))?;
+    Ok((read, same))
+}
+
 /// For programs: everything is JSON and YAML, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_read_json_and_yaml_of_every_command() -> Result<()> {
     let world = World::with_staging("data").await?;
+    let fails = json!({ "failureMode": "shutdown", "failureMessage": "no credentials" });
+    let target = json!({ "name": "cloud", "executor": "noop", "parameters": fails });
+    world.create(world.plan("cloud", &target)).await?;
     let operator = world.operator();
     world.until_phase("staging", "Hibernated").await?;
+    let exported = world.ok("restore export staging").await?;
+    std::fs::write(world.folder.join("points.json"), exported)?;
     for line in [
         "preview staging",
         "dry-run staging",
@@ -239,24 +254,63 @@ async fn programs_read_json_and_yaml_of_every_command() -> Result<()> {
         "restore show staging apps",
         "restore verify staging",
         "restore export staging",
+        "restore import staging -f points.json",
         "savings staging",
-        "suspend staging",
-        "resume staging",
         "restore discard staging apps",
     ] {
-        let json = world.ok(&format!("{line} -o json")).await?;
-        let read: Value = serde_json::from_str(&json).with_context(|| format!("{line}: {json}"))?;
-        ensure!(read.is_object() || read.is_array(), "{line}: {json}");
-        // Changing twice is another answer, or none.
-        if !line.contains("sume ") && !line.contains("suspend") {
-            let yaml = world.ok(&format!("{line} -o yaml")).await?;
-            let same: Value = serde_saphyr::from_str(&yaml).with_context(|| format!("{line}: {yaml}"))?;
+        let (json, yaml) = read_twice(&world, line).await?;
+        ensure!(
+            yaml == json || line.starts_with("preview"),
+            "{line}: {yaml}\n{json}"
+        );
+    }
+    // Each asks for something else the second time: at another moment, or because the first was granted.
+    let (_, end) = world.night;
+    let sleep = format!("sleep staging --until {end}");
+    for line in [
+        "wake staging",
+        "awake-for 3h staging",
+        &sleep,
+        "suspend staging",
+        "resume staging",
+    ] {
+        let (json, yaml) = read_twice(&world, line).await?;
+        for told in [json, yaml] {
             ensure!(
-                same == read || line.starts_with("preview"),
-                "{line}: {yaml}\n{json}"
+                told["plan"] == "staging" && told["asked"].is_string(),
+                "{line}: {told}"
             );
         }
     }
+    for output in ["json", "yaml"] {
+        let failed = |status: &Value| status["targets"][0]["state"] == "Failed";
+        world.until("cloud", failed).await?;
+        let said = world.ok(&format!("retry cloud -o {output}")).await?;
+        let told: Value = serde_saphyr::from_str(&said).with_context(|| said.clone())?;
+        ensure!(told["plan"] == "cloud" && told["asked"].is_string(), "{said}");
+    }
+    operator.abort();
+    world.kubernetes.shutdown().await;
+    Ok(())
+}
+
+/// Everything is awake, and somebody finds a backup of the night.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_brought_back_by_day_only_if_that_is_meant() -> Result<()> {
+    let world = World::with_staging("backup").await?;
+    let operator = world.operator();
+    world.until_phase("staging", "Hibernated").await?;
+    let exported = world.ok("restore export staging").await?;
+    std::fs::write(world.folder.join("points.json"), exported)?;
+    world.ok("awake-for 3h staging --wait --timeout 30s").await?;
+    let why = world.fails("restore import staging -f points.json").await?;
+    ensure!(
+        why.contains("no cycle of `staging` is open") && why.contains("--force"),
+        "{why}"
+    );
+    ensure!(world.is("staging", "Active").await?);
+    let wrote = world.ok("restore import staging -f points.json --force").await?;
+    ensure!(wrote == format!("{MAP} is written\n"), "{wrote}");
     operator.abort();
     world.kubernetes.shutdown().await;
     Ok(())

@@ -276,7 +276,7 @@ fn written(result: Result<Object, CallError>) -> Answer {
 
 fn failed(error: &CallError) -> Answer {
     match error {
-        CallError::NotFound => Answer::NotFound,
+        CallError::NotFound | CallError::NoSuchPath(_) => Answer::NotFound,
         CallError::Conflict(_) => Answer::Conflict,
         CallError::Refused { .. } | CallError::Unknown(_) => {
             tracing::warn!(%error, "the lease was not answered for");

@@ -10,7 +10,7 @@ use api::hibernation::{FINALIZER, HibernatePlanStatus};
 use futures::future::join_all;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
-use mainstay_core::hibernation::observed::{Answer, Refusal, Severity};
+use mainstay_core::hibernation::observed::{Answer, Observed, Refusal, Severity};
 use mainstay_core::hibernation::state::State;
 use mainstay_core::hibernation::step::Step;
 use mainstay_core::hibernation::{Decision, Turn};
@@ -54,9 +54,9 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// One step after the other, until one fails that others rest on. The decision was made about these answers.
-    pub(super) async fn carry_out(&mut self, decision: Decision, told: Vec<Answer>) -> Acted {
-        let mut turn = Turn::new(decision, told);
+    /// One step after the other, until one fails that others rest on. The decision was made about this.
+    pub(super) async fn carry_out(&mut self, decision: Decision, seen: &Observed) -> Acted {
+        let mut turn = Turn::new(decision, seen);
         let mut acted = Acted::default();
         let began = Instant::now();
         while let Some(step) = turn.step().cloned() {

@@ -7,7 +7,7 @@
 //! recorded (R24), and then any order is safe: nothing can be written that the others would miss. The same MAIN leads
 //! again after waking, without failover and without reset.
 
-use super::executor::{Ask, Executor, Place, permanent};
+use super::executor::{Ask, Executor, Place, permanent, refuse_whole};
 use super::objects::{self, aimed, asleep, left_alone, patch, resource, version, woken};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -19,6 +19,7 @@ use mainstay_core::hibernation::plan::Target;
 use mainstay_core::hibernation::step::Aim;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The executors `memgraph` and `ring`.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,7 @@ impl Clusters {
     }
 
     async fn set(self, place: &Place, aim: &Aim, down: bool) -> Result<(), Refusal> {
+        refuse_whole(aim)?;
         let kind = self.resource();
         let object = aimed(place, aim, &kind, aim.resource.as_str(), |_| String::new()).await?;
         let marks = if down {
@@ -105,41 +107,63 @@ impl Executor for Clusters {
 }
 
 async fn observe(clusters: Clusters, ask: Ask<'_>) -> Result<Look, Refusal> {
-    let Parameters { names } = clusters.parameters(ask.target)?;
-    let stranger = ask.target.parameters.is_null() && !ask.recorded.is_empty();
     let mut look = Look::new();
-    let mut missing: Vec<&String> = names.iter().collect();
-    for object in objects::list(ask.place, &clusters.resource()).await? {
-        let name = object.name_any();
-        missing.retain(|n| **n != name);
-        let id = ResourceId::parse(&name).map_err(|error| permanent(error.to_string()))?;
-        let selected = !stranger && (names.is_empty() || names.contains(&name));
-        if selected || ask.recorded.contains_key(&id) {
-            let claimed = clusters.claimed(ask.place, &name);
-            look.insert(id, seen(&object, selected, claimed));
-        }
+    if ask.selects() {
+        select(clusters, ask, &mut look).await?;
     }
     for (id, state) in ask.recorded {
-        if *id != ResourceId::whole() && !look.contains_key(id) {
-            look.insert(id.clone(), gone(state));
+        if *id == ResourceId::whole() || look.contains_key(id) {
+            continue;
         }
+        let name = id.as_str();
+        let found = objects::get(ask.place, &clusters.resource(), name).await?;
+        let resource = match found {
+            Some(object) => seen(&object, false, clusters.claimed(ask.place, name)),
+            None => Resource {
+                selected: false,
+                ..gone(state)
+            },
+        };
+        look.insert(id.clone(), resource);
     }
-    match missing
-        .iter()
-        .find(|name| !ask.recorded.keys().any(|id| id.as_str() == name.as_str()))
-    {
-        Some(name) => Err(permanent(format!("there is no {} `{name}`", clusters.kind))),
-        None => Ok(look),
-    }
+    Ok(look)
 }
 
+/// What the target names, or all there are. One that is named and not there is said, and keeps nobody from the others.
+async fn select(clusters: Clusters, ask: Ask<'_>, look: &mut Look) -> Result<(), Refusal> {
+    let id_of = |name: &str| ResourceId::parse(name).map_err(|error| permanent(error.to_string()));
+    let Parameters { names } = clusters.parameters(ask.target)?;
+    let mut missing: BTreeSet<&String> = names.iter().collect();
+    for object in objects::list(ask.place, &clusters.resource()).await? {
+        let name = object.name_any();
+        missing.remove(&name);
+        if names.is_empty() || names.contains(&name) {
+            let claimed = clusters.claimed(ask.place, &name);
+            look.insert(id_of(&name)?, seen(&object, true, claimed));
+        }
+    }
+    for name in missing {
+        let id = id_of(name)?;
+        if !ask.recorded.contains_key(&id) {
+            let why = Skip::Other(format!("there is no {} `{name}`", clusters.kind));
+            let resource = Resource {
+                skip: Some(why),
+                ..gone(&Value::Null)
+            };
+            look.insert(id, resource);
+        }
+    }
+    Ok(())
+}
+
+/// Something that is not there, although it is named.
 fn gone(state: &Value) -> Resource {
     Resource {
         power: Power::Gone,
         settled: true,
         state: state.clone(),
         version: None,
-        selected: false,
+        selected: true,
         skip: None,
     }
 }

@@ -50,11 +50,23 @@ pub struct Ask<'a> {
     pub target: &'a Target,
     /// What its restore point names, with the recorded states: each is looked at, selected or not.
     pub recorded: &'a BTreeMap<ResourceId, Value>,
+    /// Nothing else is asked for: it is time to wake up, and what the target would select by now must not matter, nor
+    /// whether that can be found out.
+    pub only_recorded: bool,
+}
+
+impl Ask<'_> {
+    /// Is anything to be selected? A target that only a restore point knows has no parameters: nothing is.
+    pub fn selects(&self) -> bool {
+        let stranger = self.target.parameters.is_null() && !self.recorded.is_empty();
+        !self.only_recorded && !stranger
+    }
 }
 
 /// Who stops and starts the resources of a target.
 pub trait Executor: Send + Sync {
-    /// Everything that the target selects or its restore point names. Reads only.
+    /// Everything that the target selects or its restore point names. Reads only. A resource is gone only if whoever keeps
+    /// it says so: an answer that does not speak of it is a refusal.
     fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>>;
 
     /// Stops one resource, if it is still in the version that was seen.
@@ -113,6 +125,15 @@ pub fn permanent(message: impl Into<String>) -> Refusal {
     }
 }
 
+/// Refuses a restore point that was written before there were resources in it. What it says is only understood by
+/// whoever wrote it.
+pub fn refuse_whole(aim: &Aim) -> Result<(), Refusal> {
+    if aim.resource == ResourceId::whole() {
+        return Err(permanent("it names no resources"));
+    }
+    Ok(())
+}
+
 /// The resource is not the one that was looked at any more.
 pub fn changed(message: impl Into<String>) -> Refusal {
     Refusal {
@@ -130,6 +151,7 @@ pub fn refusal(error: &CallError) -> Refusal {
             code: 401 | 408 | 429,
             ..
         }
+        | CallError::NoSuchPath(_)
         | CallError::Unknown(_) => Severity::Transient,
         CallError::Refused { .. } => Severity::Permanent,
     };
@@ -153,6 +175,8 @@ mod tests {
             (CallError::NotFound, Severity::Changed),
             (CallError::Conflict(String::new()), Severity::Changed),
             (CallError::Unknown(String::new()), Severity::Transient),
+            // A definition that is being replaced comes back.
+            (CallError::NoSuchPath(String::new()), Severity::Transient),
             (refused(429), Severity::Transient),
             // A token that is being replaced is repaired without anybody who knows of the plan.
             (refused(401), Severity::Transient),

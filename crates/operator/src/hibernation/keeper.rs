@@ -16,7 +16,7 @@ use api::hibernation::BadPlan;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::hibernation::ids::{CycleId, PlanName, ResourceId, TargetName};
-use mainstay_core::hibernation::observed::{Answer, Look, Refusal, Stored};
+use mainstay_core::hibernation::observed::{Answer, Observed, Stored};
 use mainstay_core::hibernation::point::Point;
 use mainstay_core::hibernation::reason::Why;
 use mainstay_core::hibernation::state::State;
@@ -83,8 +83,7 @@ impl Kept for Keeper {
 /// What a turn saw and decided.
 struct Decided {
     decision: Decision,
-    looks: BTreeMap<TargetName, Result<Look, Refusal>>,
-    answers: Vec<Answer>,
+    seen: Observed,
     violations: Vec<String>,
 }
 
@@ -149,11 +148,11 @@ impl Keeper {
         let outlook = self.outlook(&plan, now);
         let Decided {
             decision,
-            looks,
-            answers,
+            seen,
             violations,
         } = self.decide(&place, &object, &read, &plan, now).await;
-        let (wake, reasons) = (decision.wake, decision.reasons.clone());
+        let (wake, reasons, watched) = (decision.wake, decision.reasons.clone(), decision.watched);
+        let selected = !observe::is_waking(read.state.as_ref());
         self.log(&reasons);
         let shown = self.unsaid.after(&reasons);
         let open = read.state.as_ref().and_then(|s| s.open.as_ref());
@@ -164,7 +163,9 @@ impl Keeper {
                 outlook: Some(&outlook),
                 reasons: &shown,
                 recorded: &recorded,
-                looks: &looks,
+                looks: &seen.targets,
+                selected,
+                watched,
                 error,
                 notes: &notes,
                 now,
@@ -180,7 +181,7 @@ impl Keeper {
                 permit,
                 status: &|object, state| report(None, object, state),
             };
-            actor.carry_out(decision, answers).await
+            actor.carry_out(decision, &seen).await
         } else {
             Acted {
                 ended: Some(format!("the decision was refused: {}", violations.join("; "))),
@@ -226,8 +227,10 @@ impl Keeper {
         })
     }
 
+    /// Who else claims things matters for what is stopped. What was stopped is woken whoever claims it by now.
     async fn with_claims(&self, mut place: Place, object: &Object, read: &Read) -> Result<Place, TurnError> {
-        if read.state.as_ref().is_some_and(|s| s.open.is_some()) {
+        let state = read.state.as_ref();
+        if state.is_some_and(|s| s.open.is_some()) && !observe::is_waking(state) {
             place.before = observe::claims(&place, object).await?;
         }
         Ok(place)
@@ -252,7 +255,7 @@ impl Keeper {
             BTreeMap::new()
         };
         let answers = std::mem::take(&mut self.answers);
-        let seen = observe::observed(object, &read.asked, looks.clone(), answers);
+        let seen = observe::observed(object, &read.asked, looks, answers);
         let decision = decide(plan, &stored, &seen, now);
         let violations = invariants::check(plan, &stored, &seen, &decision, now);
         for violation in &violations {
@@ -260,8 +263,7 @@ impl Keeper {
         }
         Decided {
             decision,
-            looks,
-            answers: seen.answers,
+            seen,
             violations: violations.iter().map(ToString::to_string).collect(),
         }
     }
@@ -298,6 +300,8 @@ impl Keeper {
             reasons: &[],
             recorded: &BTreeMap::new(),
             looks: &BTreeMap::new(),
+            selected: false,
+            watched: false,
             error: None,
             notes: &notes(read, now),
             now,

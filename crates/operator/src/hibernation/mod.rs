@@ -7,7 +7,8 @@
 //! | `observe` | the plan, its exceptions, its restore points, its resources |
 //! | `stored` | the restore points in their ConfigMaps |
 //! | `executor` | who stops and starts things: the trait, and the register |
-//! | `workloads`, `memgraph`, `noop` | the executors inside Kubernetes |
+//! | `workloads`, `clusters`, `noop` | the executors inside Kubernetes |
+//! | `objects` | objects of any kind, as executors read and write them |
 //! | `dry_run` | what a shutdown would do, without doing it |
 //! | `act` | the steps of a decision |
 //! | `report` | status, conditions, Events, metrics |

@@ -1,8 +1,8 @@
 //! Nothing at all: for trying a plan out. What is asked of it is kept in a ConfigMap, so that it survives an operator.
 
-use super::executor::{Ask, Executor, Place, changed, permanent, refusal};
+use super::executor::{Ask, Executor, Place, changed, permanent, refusal, refuse_whole};
 use super::objects::labels;
-use crate::call::{bounded, optional};
+use crate::call::{bounded, existing};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -120,7 +120,7 @@ impl Known {
     async fn read(place: &Place) -> Result<Self, Refusal> {
         let api: Api<ConfigMap> = Api::namespaced(place.client.clone(), &place.namespace);
         let name = format!("hibernator-noop-{}", place.plan);
-        let found = optional(bounded(place.settings.call, api.get(&name)).await);
+        let found = existing(bounded(place.settings.call, api.get(&name)).await);
         Ok(Self {
             map: found.map_err(|error| refusal(&error))?,
             api,
@@ -141,6 +141,8 @@ impl Known {
 }
 
 async fn set(place: &Place, aim: &Aim, up: bool) -> Result<(), Refusal> {
+    // It would be a key that no ConfigMap may have.
+    refuse_whole(aim)?;
     let known = Known::read(place).await?;
     let target = aim.resource.as_str();
     let Pretended { changes, .. } = known.one(target);

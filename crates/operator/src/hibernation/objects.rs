@@ -2,7 +2,7 @@
 //! another one.
 
 use super::executor::{Place, changed, refusal};
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing, optional};
 use api::hibernation::PLAN_LABEL;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -44,21 +44,22 @@ pub(super) fn api(place: &Place, kind: &ApiResource) -> Api<DynamicObject> {
     Api::namespaced_with(place.client.clone(), &place.namespace, kind)
 }
 
-/// All of a kind; none if there is no such kind.
+/// All of a kind; none if there is no such kind. That something is not among them does not mean that it is gone.
 pub(super) async fn list(place: &Place, kind: &ApiResource) -> Result<Vec<DynamicObject>, Refusal> {
     let call = bounded(place.settings.call, api(place, kind).list(&ListParams::default())).await;
     let listed = optional(call).map_err(|error| refusal(&error))?;
     Ok(listed.map(|list| list.items).unwrap_or_default())
 }
 
-/// One of a kind; `None` if it does not exist.
+/// One of a kind; `None` if it does not exist. That there is no such kind says nothing of the object: its definition may
+/// be back in a moment, and what was called gone until then would never be woken.
 pub(super) async fn get(
     place: &Place,
     kind: &ApiResource,
     name: &str,
 ) -> Result<Option<DynamicObject>, Refusal> {
     let call = bounded(place.settings.call, api(place, kind).get(name)).await;
-    optional(call).map_err(|error| refusal(&error))
+    existing(call).map_err(|error| refusal(&error))
 }
 
 /// Changes with what the object is asked to be, and with every start; not with what its controller reports. `more` is
@@ -151,7 +152,7 @@ pub(super) fn labels(place: &Place) -> BTreeMap<String, String> {
 /// No answer of the scale subresource: there is none.
 pub(super) fn no_scale(error: &CallError, resource: &str) -> Refusal {
     match error {
-        CallError::NotFound => super::executor::permanent(format!(
+        CallError::NotFound | CallError::NoSuchPath(_) => super::executor::permanent(format!(
             "{resource} has no scale: only what can be scaled can be put to sleep"
         )),
         other => refusal(other),

@@ -15,7 +15,7 @@ use mainstay_core::hibernation::HibernatePlan;
 use mainstay_core::hibernation::ids::{NameError, PlanName, ResourceId, TargetName};
 use mainstay_core::hibernation::observed::{Answer, Jitter, Look, Observed, Refusal, Stored};
 use mainstay_core::hibernation::plan::{DEFAULT_GATE, Drift, Target};
-use mainstay_core::hibernation::state::State;
+use mainstay_core::hibernation::state::{Operation, State};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -186,6 +186,12 @@ pub(super) async fn look(
     join_all(looks).await.into_iter().collect()
 }
 
+/// Is the open cycle waking up? Then only what is recorded counts.
+pub(super) fn is_waking(state: Option<&State>) -> bool {
+    let open = state.and_then(|s| s.open.as_ref());
+    open.is_some_and(|cycle| cycle.operation == Operation::WakeUp)
+}
+
 async fn look_at(place: &Place, stored: &Stored, target: &Target) -> Result<Look, Refusal> {
     let executor = place.settings.executors.get(&target.executor)?;
     let point = stored.store.load(&target.executor, &target.name).ok().flatten();
@@ -195,6 +201,7 @@ async fn look_at(place: &Place, stored: &Stored, target: &Target) -> Result<Look
         place,
         target,
         recorded: &recorded,
+        only_recorded: is_waking(stored.state.as_ref()),
     };
     executor.observe(ask).await
 }

@@ -1,7 +1,7 @@
 //! The restore points in their ConfigMaps, read before anything else and written with the version that was read.
 
 use super::executor::Place;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use api::hibernation::PLAN_LABEL;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -37,7 +37,7 @@ impl Maps {
         while let Some(number) = wanted.pop() {
             if !maps.found.contains_key(&number) {
                 let name = Store::name(&maps.plan, number);
-                if let Some(map) = optional(bounded(call, maps.api.get(&name)).await)? {
+                if let Some(map) = existing(bounded(call, maps.api.get(&name)).await)? {
                     maps.found.insert(number, map);
                 }
             }

@@ -10,11 +10,11 @@ use operator::hibernation::dry_run::{Would, dry_run};
 use serde_json::{Value, json};
 
 const SCALED_OBJECTS: &str = "keda.sh/v1alpha1/scaledobjects";
-const WIDGETS: &str = "example.com/v1/widgets";
-const CLUSTERS: &str = "mainstay.dev/v1alpha1/memgraphclusters";
+pub(crate) const WIDGETS: &str = "example.com/v1/widgets";
+pub(crate) const CLUSTERS: &str = "mainstay.dev/v1alpha1/memgraphclusters";
 const HELD: &str = "autoscaling.keda.sh/paused-replicas";
 
-async fn define(bed: &Bed, group: &str, version: &str, kind: &str, plural: &str) -> Result<()> {
+pub(crate) async fn define(bed: &Bed, group: &str, version: &str, kind: &str, plural: &str) -> Result<()> {
     let replicas = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let definition: CustomResourceDefinition = serde_json::from_value(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -20,4 +20,5 @@ mod reasons;
 mod story;
 #[path = "../shared/trap.rs"]
 mod trap;
+mod unseen;
 mod watched;

@@ -193,7 +193,7 @@ async fn s45_what_was_deleted_at_night_is_left_out_with_a_reason_and_counted_onc
     // A few turns more, and it is not counted again.
     bed.put_to(5, "Active").await?;
     ensure!(operator.metric(counted).await? == Some(1));
-    let words = "`apps`: `apps/v1/deployments/web` does not exist any more and is left out";
+    let words = "`apps`: `apps/v1/deployments/web` is not there any more and left out";
     let told = told(&bed).await?;
     let vanished: Vec<&str> = told
         .iter()

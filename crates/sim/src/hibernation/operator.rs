@@ -5,7 +5,7 @@ use crate::memgraph::simulate::Chance;
 use mainstay_core::hibernation::invariants::check;
 use mainstay_core::hibernation::observed::{Answer, Jitter, Observed, Severity};
 use mainstay_core::hibernation::reason::Why;
-use mainstay_core::hibernation::state::Phase;
+use mainstay_core::hibernation::state::{Operation, Phase};
 use mainstay_core::hibernation::step::Step;
 use mainstay_core::hibernation::{Turn, decide};
 use mainstay_core::time::Time;
@@ -135,10 +135,11 @@ impl Operator {
         self.version = object.version;
         let asked = decision.wake.unwrap_or(now + Duration::from_mins(30));
         // A look each minute for the whole night would be most of what is simulated; who interferes wakes the operator.
+        let down = open.is_some_and(|c| c.operation == Operation::Shutdown);
         let asleep = object
             .state
             .as_ref()
-            .is_some_and(|s| s.phase == Phase::Hibernated);
+            .is_some_and(|s| s.phase == Phase::Hibernated || s.phase == Phase::Error && down);
         let least = if asleep {
             Duration::from_mins(20)
         } else {
@@ -152,7 +153,8 @@ impl Operator {
                 Duration::from_secs(1)
             };
         let reasons = decision.reasons.clone();
-        self.turn = Some(Turn::new(decision, std::mem::take(&mut self.answers)));
+        self.turn = Some(Turn::new(decision, &seen));
+        self.answers.clear();
         if let Some(violation) = violations.first() {
             world.violate(violation.to_string());
         }

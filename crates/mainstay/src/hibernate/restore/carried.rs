@@ -1,12 +1,13 @@
 //! Restore points that are taken elsewhere and brought back.
 
-use super::{ImportArguments, lines, maps, plan_name};
+use super::{ImportArguments, lines, maps, plan_name, state_of};
 use crate::hibernate::written;
 use anyhow::{Context, Result, bail, ensure};
 use api::hibernation::PLAN_LABEL;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
-use mainstay_core::hibernation::ids::{PlanName, TargetName};
+use mainstay_core::hibernation::ids::{ExecutorName, PlanName, TargetName};
+use mainstay_core::hibernation::state::State;
 use mainstay_core::hibernation::store::{MOST_SHARDS, Shard, Store};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,6 +111,23 @@ pub(super) fn overwritten(now: &Store, then: &Store) -> Vec<String> {
         .collect()
 }
 
+/// Targets whose point would be brought back once more, although everything is awake: what they name would become what
+/// it was in another night. What an older version wrote is not taken up by a plan that remembers.
+pub(super) fn reopened(now: &Store, then: &Store, state: Option<&State>) -> Vec<String> {
+    if state.is_none_or(|state| state.open.is_some()) {
+        return Vec::new();
+    }
+    let targets = then.targets().into_iter();
+    let open = |store: &Store, executor: &ExecutorName, target: &TargetName| {
+        let point = store.load(executor, target).ok().flatten();
+        point.is_some_and(|p| p.is_open() && !p.is_old())
+    };
+    targets
+        .filter(|(executor, target)| open(then, executor, target) && !open(now, executor, target))
+        .map(|(_, target)| target.to_string())
+        .collect()
+}
+
 pub(super) async fn import(arguments: ImportArguments) -> Result<()> {
     let ImportArguments {
         name,
@@ -130,6 +148,16 @@ pub(super) async fn import(arguments: ImportArguments) -> Result<()> {
         force || lost.is_empty(),
         "the restore points of {} were never used and would be lost; --force overwrites them",
         lost.join(", ")
+    );
+    let object = place.plans(&client).get_opt(&name).await;
+    let object = object.context("the HibernatePlans cannot be read")?;
+    let state = object.as_ref().map(state_of).transpose()?.flatten();
+    let woken = reopened(&now, &then, state.as_ref());
+    ensure!(
+        force || woken.is_empty(),
+        "no cycle of `{name}` is open: the restore points of {} would be brought back once more, over whatever is there \
+         now; --force does that",
+        woken.join(", ")
     );
     let mut wrote = Vec::new();
     for shard in then.changed_from(&now) {

@@ -1,4 +1,4 @@
-use super::carried::{exported, imported, merged, overwritten};
+use super::carried::{exported, imported, merged, overwritten, reopened};
 use super::*;
 use mainstay_core::hibernation::ids::{CycleId, ExecutorName, ResourceId};
 use mainstay_core::hibernation::save::Capture;
@@ -67,6 +67,35 @@ fn an_import_keeps_what_the_file_does_not_speak_of_and_sees_every_point_that_wou
     // What would be lost is named, whoever the file speaks of.
     let none = Store::new(plan.clone(), Vec::new());
     assert_eq!(overwritten(&one, &none), ["apps", "db"]);
+}
+
+#[test]
+fn an_older_backup_is_brought_back_by_day_only_if_that_is_meant() {
+    use mainstay_core::time::Time;
+    let plan = plan_name("staging").unwrap();
+    let open = store(3);
+    let executor = ExecutorName::parse("workloads").unwrap();
+    let point = open.load(&executor, &TargetName::parse("apps").unwrap());
+    let used = open.put(point.unwrap().unwrap().given_up()).unwrap();
+    let none = Store::new(plan.clone(), Vec::new());
+    let awake = State::first(CycleId(7), Time(0));
+    for now in [&used, &none] {
+        let then = merged(now, &open, &plan);
+        assert_eq!(reopened(now, &then, Some(&awake)), ["apps"]);
+        // A plan that is not there, or remembers nothing, closed nothing.
+        assert_eq!(reopened(now, &then, None), Vec::<String>::new());
+    }
+    // What was used is brought back without asking, and so is what is there already.
+    assert_eq!(reopened(&used, &used, Some(&awake)), Vec::<String>::new());
+    assert_eq!(reopened(&open, &open, Some(&awake)), Vec::<String>::new());
+    let mut asleep = awake.clone();
+    let intent = mainstay_core::hibernation::plan::Intent {
+        targets: Vec::new(),
+        strategy: mainstay_core::hibernation::plan::Strategy::Sequential,
+        behaviour: mainstay_core::hibernation::plan::Behaviour::default(),
+    };
+    asleep.open = Some(Cycle::begin(CycleId(7), intent, Time(0)));
+    assert_eq!(reopened(&none, &open, Some(&asleep)), Vec::<String>::new());
 }
 
 #[test]

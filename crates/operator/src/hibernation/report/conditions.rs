@@ -5,7 +5,10 @@ use crate::clock::rfc3339;
 use api::memgraph::Condition;
 use mainstay_core::hibernation::Phase;
 use mainstay_core::hibernation::reason::Why;
-use mainstay_core::hibernation::state::{Stand, State};
+use mainstay_core::hibernation::state::{Operation, Stand, State};
+
+/// A write failed that the rest of the turn rested on.
+const TURN_FAILED: &str = "TurnFailed";
 
 /// What is true, what is not, and why.
 struct Judged {
@@ -40,6 +43,43 @@ fn said(kind: &'static str, text: Option<String>, reason: &str, otherwise: &str)
     }
 }
 
+/// What is known of a plan now. What was bad is good again only when somebody has looked.
+struct Eyes {
+    /// Nobody went through the targets.
+    closed: bool,
+    /// Of some target it is not known whether it runs.
+    half: bool,
+}
+
+impl Eyes {
+    fn of(state: Option<&State>, report: &Report<'_>) -> Self {
+        let open = state.and_then(|s| s.open.as_ref());
+        let suspended = state.is_some_and(|s| s.phase == Phase::Suspended);
+        let down = open.is_some_and(|cycle| cycle.operation == Operation::Shutdown);
+        let refused = report.looks.values().any(Result::is_err);
+        Self {
+            closed: matches!(report.followed, Followed::Not(_))
+                || suspended
+                || state.is_none()
+                || (open.is_some() && !report.watched),
+            half: down && (refused || report.reasons.iter().any(is_lost)),
+        }
+    }
+}
+
+/// What was bad before stays so if nobody has looked, and is bad for the reason that it was.
+fn kept(one: Judged, good: bool, blind: bool, before: &[Condition]) -> Judged {
+    let well = if good { "True" } else { "False" };
+    let known = before.iter().find(|c| c.kind == one.kind && c.status != well);
+    match known {
+        // That a turn failed is said of that turn.
+        Some(c) if blind && one.holds == good && c.reason != TURN_FAILED => {
+            judged(one.kind, !good, &c.reason, c.message.clone())
+        }
+        _ => one,
+    }
+}
+
 /// All conditions; those that did not change keep their time.
 pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[Condition]) -> Vec<Condition> {
     let phase = state.map(|s| s.phase);
@@ -47,6 +87,8 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
     let named = phase.map_or_else(|| "New".to_owned(), |p| p.to_string());
     // A fight that was given up needs a human, whatever else runs.
     let drift = find(is_contended).or_else(|| find(is_drift));
+    let Eyes { closed, half } = Eyes::of(state, report);
+    let keep = |one: Judged, good: bool, blind: bool| kept(one, good, blind, before);
     let mut all = vec![
         match report.followed {
             Followed::Whole => judged("Followed", true, "Followed", ""),
@@ -55,17 +97,21 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
             }
         },
         judged("Asleep", phase == Some(Phase::Hibernated), &named, ""),
-        healthy(phase, report),
-        intact(state, find(is_lost), before),
-        because("Drifted", true, drift, "AsAsked"),
+        keep(healthy(phase, report), true, closed),
+        keep(intact(state, find(is_lost), before), true, closed),
+        keep(because("Drifted", true, drift, "AsAsked"), false, closed || half),
         judged("Suspended", phase == Some(Phase::Suspended), &named, ""),
         match report.notes.first() {
             Some(note) => judged("Understood", false, note.reason, note.text.clone()),
             None => judged("Understood", true, "Understood", ""),
         },
-        because("UpToDate", false, find(is_edited), "UpToDate"),
+        keep(
+            because("UpToDate", false, find(is_edited), "UpToDate"),
+            true,
+            closed,
+        ),
     ];
-    if !report.looks.is_empty() {
+    if !report.looks.is_empty() && report.selected {
         let found = conflicts(report.looks);
         let text = (!found.is_empty()).then(|| found.join("; "));
         all.push(said("Conflict", text, "Conflict", "NoOtherPlan"));
@@ -87,7 +133,7 @@ pub(super) fn conditions(state: Option<&State>, report: &Report<'_>, before: &[C
 
 fn healthy(phase: Option<Phase>, report: &Report<'_>) -> Judged {
     if let Some(error) = report.error {
-        return judged("Healthy", false, "TurnFailed", error);
+        return judged("Healthy", false, TURN_FAILED, error);
     }
     let failed = report
         .reasons
@@ -120,7 +166,10 @@ fn intact(state: Option<&State>, why: Option<&Why>, before: &[Condition]) -> Jud
 fn is_lost(why: &Why) -> bool {
     matches!(
         why,
-        Why::NoRestorePoint { .. } | Why::RestorePointIncomplete { .. } | Why::RestorePointCorrupt { .. }
+        Why::NoRestorePoint { .. }
+            | Why::RestorePointIncomplete { .. }
+            | Why::RestorePointCorrupt { .. }
+            | Why::RestorePointOld { .. }
     )
 }
 
@@ -186,6 +235,8 @@ mod tests {
             reasons,
             recorded: &BTreeMap::new(),
             looks: &looks,
+            selected: true,
+            watched: true,
             error: None,
             notes,
             now: Time(0),
@@ -232,6 +283,7 @@ mod tests {
             "NoRestorePoint",
             "RestorePointIncomplete",
             "RestorePointCorrupt",
+            "RestorePointOld",
             "Contended",
             "Drifted",
             "Enforced",
@@ -273,5 +325,65 @@ mod tests {
         let all = told(&[drifted, Why::Contended { target: second }], &[]);
         let one = all.iter().find(|c| c.kind == "Drifted").unwrap();
         assert_eq!((one.status.as_str(), one.reason.as_str()), ("True", "Contended"));
+    }
+
+    /// What is said of a plan with an open cycle in this phase, after this was said before.
+    fn after(phase: Phase, watched: bool, reasons: &[Why], before: &[Condition]) -> Vec<Condition> {
+        use mainstay_core::hibernation::ids::{CycleId, ExecutorName, TargetName};
+        use mainstay_core::hibernation::plan::{Behaviour, DEFAULT_GATE, Drift, Intent, Strategy, Target};
+        let target = Target {
+            name: TargetName::parse("web").unwrap(),
+            executor: ExecutorName::parse("noop").unwrap(),
+            parameters: serde_json::Value::Null,
+            ready_within: DEFAULT_GATE,
+            drift: Drift::Ignore,
+        };
+        let intent = Intent::new(vec![target], Strategy::Sequential, Behaviour::default()).unwrap();
+        let cycle = mainstay_core::hibernation::state::Cycle::begin(CycleId(1), intent, Time(0));
+        let state = State::first(CycleId(1), Time(0))
+            .with(cycle)
+            .in_phase(phase, Time(0));
+        let none = BTreeMap::new();
+        let report = Report {
+            followed: Followed::Whole,
+            outlook: None,
+            reasons,
+            recorded: &BTreeMap::new(),
+            looks: &none,
+            selected: true,
+            watched,
+            error: None,
+            notes: &[],
+            now: Time(0),
+        };
+        conditions(Some(&state), &report, before)
+    }
+
+    #[test]
+    fn what_was_bad_is_good_again_only_when_somebody_has_looked() {
+        let web = || mainstay_core::hibernation::ids::TargetName::parse("web").unwrap();
+        let bad = [
+            Why::NoRestorePoint { target: web() },
+            Why::Contended { target: web() },
+            Why::SpecDiffers {
+                cycle: mainstay_core::hibernation::ids::CycleId(1),
+            },
+        ];
+        let night = after(Phase::Hibernated, true, &bad, &[]);
+        let kinds = ["RestorePointsIntact", "Drifted", "UpToDate", "Healthy"];
+        let of = |all: &[Condition], kind: &str| {
+            let one = all.iter().find(|c| c.kind == kind).unwrap();
+            (one.status.clone(), one.reason.clone(), one.message.clone())
+        };
+        let suspended = after(Phase::Suspended, false, &[Why::StillSuspended], &night);
+        // Also in a turn that only writes down which way it goes.
+        let turned = after(Phase::WakingUp, false, &[Why::RetryAsked], &night);
+        for kind in kinds {
+            assert_eq!(of(&suspended, kind), of(&night, kind));
+            assert_eq!(of(&turned, kind), of(&night, kind));
+        }
+        let looked = after(Phase::Hibernated, true, &[], &turned);
+        let well = kinds.map(|kind| of(&looked, kind).0);
+        assert_eq!(well, ["True", "False", "True", "True"]);
     }
 }

@@ -15,7 +15,7 @@ use mainstay_core::hibernation::state::{Cycle, State};
 use mainstay_core::time::Time;
 use std::collections::VecDeque;
 
-/// How many sentences are remembered, to say each once.
+/// How many sentences are remembered at least, to say each once.
 const REMEMBERED: usize = 64;
 
 /// What was said lately.
@@ -47,25 +47,28 @@ fn worth(why: &Why, open: Option<&Cycle>) -> Option<bool> {
         | Why::NoRestorePoint { .. }
         | Why::RestorePointIncomplete { .. }
         | Why::RestorePointCorrupt { .. }
+        | Why::RestorePointOld { .. }
         | Why::Conflict { .. }
         | Why::Contended { .. }
         | Why::Enforced { .. }
         | Why::Partial { .. }
-        | Why::Abandoned { .. } => Some(true),
+        | Why::Abandoned { .. }
+        | Why::PointsStay { .. } => Some(true),
         _ => Some(false),
     }
 }
 
 impl Seen {
-    /// Is it new? Cycle and leg are part of it: the same sentence in the next night is another one.
-    fn is_new(&mut self, key: String) -> bool {
+    /// Is it new? Cycle and leg are part of it: the same sentence in the next night is another one. A turn that says so
+    /// many things must not have forgotten the first when the next turn says them again.
+    fn is_new(&mut self, key: String, in_this_turn: usize) -> bool {
         if self.0.contains(&key) {
             return false;
         }
         self.0.push_back(key);
-        if self.0.len() > REMEMBERED {
-            self.0.pop_front();
-        }
+        let most = REMEMBERED.max(in_this_turn.saturating_mul(2));
+        let surplus = self.0.len().saturating_sub(most);
+        self.0.drain(..surplus);
         true
     }
 
@@ -88,8 +91,9 @@ impl Seen {
         said.extend(notes.iter().map(|note| (true, note.reason, note.text.clone())));
         said.extend(error.map(|error| (true, "TurnFailed", error.to_owned())));
         let api: Api<Event> = Api::namespaced(place.client.clone(), &place.namespace);
+        let count = said.len();
         for (warning, reason, message) in said {
-            if !self.is_new(format!("{leg} {reason} {message}")) {
+            if !self.is_new(format!("{leg} {reason} {message}"), count) {
                 continue;
             }
             let event = event(object, place.settings.clock.now(), warning, reason, message);
@@ -129,5 +133,26 @@ fn event(object: &Object, now: Time, warning: bool, reason: &str, message: Strin
             host: None,
         }),
         ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_says_much_says_it_once() {
+        let mut seen = Seen::default();
+        let many = 5 * REMEMBERED;
+        let turn = |seen: &mut Seen| {
+            let all = (0..many).filter(|n| seen.is_new(format!("sentence {n}"), many));
+            all.count()
+        };
+        assert_eq!((turn(&mut seen), turn(&mut seen), turn(&mut seen)), (many, 0, 0));
+        // What is not said any more is forgotten.
+        for n in 0..REMEMBERED {
+            assert!(seen.is_new(format!("other {n}"), 1));
+        }
+        assert_eq!(seen.0.len(), REMEMBERED);
     }
 }

@@ -186,6 +186,8 @@ mod tests {
                 reasons: &[],
                 recorded: &recorded,
                 looks: &BTreeMap::from([(name.clone(), Ok(look))]),
+                selected: true,
+                watched: true,
                 error: None,
                 notes: &[],
                 now,

@@ -10,6 +10,7 @@ use mainstay_core::hibernation::HibernatePlan;
 use mainstay_core::hibernation::ids::{ResourceId, TargetName};
 use mainstay_core::hibernation::observed::{Look, Refusal, Skip};
 use mainstay_core::hibernation::reason::Why;
+use mainstay_core::hibernation::several::Several;
 use mainstay_core::hibernation::state::{Cycle, Progress, Stand, State};
 use mainstay_core::schedule::preview::long_sleeps;
 use mainstay_core::schedule::{Desired, Slot};
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 /// What an error says when a restore point could not be written.
 const NOT_SAVED: &str = "failed to save restore data";
+
+/// So many reasons are in a status.
+const MOST_LINES: usize = 64;
 
 /// How far a plan is looked ahead.
 const AHEAD: Duration = Duration::from_hours(14 * 24);
@@ -85,6 +89,10 @@ pub struct Report<'a> {
     pub recorded: &'a BTreeMap<TargetName, BTreeSet<ResourceId>>,
     /// What was looked at.
     pub looks: &'a BTreeMap<TargetName, Result<Look, Refusal>>,
+    /// What targets select was among it, and not only what is recorded.
+    pub selected: bool,
+    /// Every target of the open cycle was gone through.
+    pub watched: bool,
     /// What went wrong besides.
     pub error: Option<&'a str>,
     /// Things to say that change nothing.
@@ -97,8 +105,8 @@ pub struct Report<'a> {
 pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> HibernatePlanStatus {
     let before = object.status.clone().unwrap_or_default();
     let open = state.and_then(|s| s.open.as_ref());
-    let mut reasons: Vec<String> = report.reasons.iter().map(ToString::to_string).collect();
-    reasons.extend(report.notes.iter().map(|note| note.text.clone()));
+    let reasons = report.reasons.iter().map(ToString::to_string);
+    let reasons = lines(reasons.chain(report.notes.iter().map(|note| note.text.clone())));
     HibernatePlanStatus {
         observed_generation: object.metadata.generation,
         phase: state.map(|s| s.phase.to_string()),
@@ -121,6 +129,16 @@ pub fn status(object: &Object, state: Option<&State>, report: &Report<'_>) -> Hi
             None => before.state,
         },
     }
+}
+
+/// The first of them, and how many there are besides: a status has no room for all that a plan of many targets says.
+fn lines(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all = all.peekable();
+    let mut lines: Vec<String> = all.by_ref().take(MOST_LINES).collect();
+    if all.peek().is_some() {
+        lines.push(format!("and {} more", all.count()));
+    }
+    lines
 }
 
 /// What happened, and what comes next.
@@ -164,6 +182,7 @@ pub(super) fn is_trouble(why: &Why) -> bool {
             | Why::NoRestorePoint { .. }
             | Why::RestorePointIncomplete { .. }
             | Why::RestorePointCorrupt { .. }
+            | Why::RestorePointOld { .. }
             | Why::Contended { .. }
             | Why::Drifted { .. }
             | Why::Partial { .. }
@@ -209,15 +228,31 @@ fn targets(cycle: &Cycle, report: &Report<'_>) -> Vec<TargetStatus> {
 
 /// The resources that another plan has the better right to, in words.
 pub(super) fn conflicts(looks: &BTreeMap<TargetName, Result<Look, Refusal>>) -> Vec<String> {
-    let looks = looks
-        .iter()
-        .filter_map(|(name, look)| Some((name, look.as_ref().ok()?)));
-    let found = looks.flat_map(|(name, look)| {
-        look.iter()
-            .filter_map(move |(id, resource)| match &resource.skip {
-                Some(skip @ Skip::ClaimedBy(_)) => Some(format!("`{name}`: `{id}` is left alone, {skip}")),
-                _ => None,
-            })
+    let mut found: BTreeMap<(&TargetName, &Skip), Vec<ResourceId>> = BTreeMap::new();
+    for (name, look) in looks {
+        for (id, resource) in look.as_ref().into_iter().flatten() {
+            if let Some(skip @ Skip::ClaimedBy(_)) = &resource.skip {
+                found.entry((name, skip)).or_default().push(id.clone());
+            }
+        }
+    }
+    let said = found.into_iter().map(|((name, skip), ids)| {
+        let resources = Several::new(ids);
+        format!("`{name}`: {resources} left alone, {skip}")
     });
-    found.collect()
+    said.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_so_many_lines_and_says_how_many_there_are_besides() {
+        let said = |count: usize| lines((0..count).map(|n| n.to_string()));
+        assert_eq!(said(MOST_LINES).len(), MOST_LINES);
+        let many = said(1000);
+        assert_eq!(many.len(), MOST_LINES + 1);
+        assert_eq!(many.last().map(String::as_str), Some("and 936 more"));
+    }
 }

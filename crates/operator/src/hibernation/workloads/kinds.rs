@@ -2,6 +2,7 @@
 
 use crate::hibernation::objects::resource;
 use kube::api::ApiResource;
+use std::fmt;
 
 /// A kind that can be stopped and started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,16 @@ impl Workload {
                 version,
                 plural,
             } => resource(group, version, "", plural),
+        }
+    }
+}
+
+/// As people write it.
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scale { .. } => f.write_str(&self.path()),
+            Self::Replicas(..) | Self::CronJob | Self::Keda => f.write_str(&self.resource().kind),
         }
     }
 }

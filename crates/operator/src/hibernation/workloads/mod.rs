@@ -5,21 +5,24 @@
 
 mod keda;
 mod kinds;
+mod listed;
 mod parameters;
 mod replicas;
 
-use super::executor::{Ask, Executor, Place, permanent};
+use super::executor::{Ask, Executor, Place, permanent, refuse_whole};
 use super::objects::{self, left_alone};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kinds::Workload;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use listed::Listed;
 use mainstay_core::hibernation::ids::{ExecutorName, ResourceId};
 use mainstay_core::hibernation::observed::{Look, Power, Refusal, Resource, Skip};
 use mainstay_core::hibernation::step::Aim;
 use parameters::Parameters;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The executor `workloads`.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +50,7 @@ impl Executor for Workloads {
         state: &'a Value,
     ) -> BoxFuture<'a, Result<(), Refusal>> {
         async move {
+            refuse_whole(aim)?;
             match Named::parse(&aim.resource)? {
                 (Workload::Keda, name) => keda::start(place, aim, &name, state).await,
                 (kind, name) => replicas::start(place, aim, &kind, &name, state).await,
@@ -74,61 +78,96 @@ impl Named {
 }
 
 async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
-    let place = ask.place;
     let mut look = Look::new();
-    // A target that only a restore point knows has no parameters: nothing is selected, the recorded is looked at.
-    if !ask.target.parameters.is_null() || ask.recorded.is_empty() {
-        let parameters = Parameters::parse(&ask.target.parameters, &place.namespace)?;
-        let mut names = Vec::new();
-        for kind in parameters.kinds() {
-            for object in objects::list(place, &kind.resource()).await? {
-                if !parameters.selects(kind, &object) {
-                    continue;
-                }
-                let Some(mut resource) = replicas::seen(place, kind, &object).await? else {
-                    continue;
-                };
-                resource.skip = left_alone(&object).or_else(|| claimed(place, kind, &object));
-                if resource.skip.is_none() {
-                    names.push((kind.clone(), object.name_any()));
-                }
-                look.insert(Named::id(kind, &object.name_any())?, resource);
-            }
-        }
-        keda::observe(place, &names, &mut look).await?;
+    let mut listed = Listed::default();
+    if ask.selects() {
+        select(ask, &mut look).await?;
+    } else {
+        listed = Listed::of(ask.place, ask.recorded.keys()).await;
     }
     for (id, state) in ask.recorded {
         if *id == ResourceId::whole() || look.contains_key(id) {
             continue;
         }
-        look.insert(id.clone(), recorded(place, id, state).await?);
+        look.insert(id.clone(), recorded(ask.place, id, state, &listed).await?);
     }
     Ok(look)
 }
 
-/// What became of a resource that is recorded and not selected any more.
-async fn recorded(place: &Place, id: &ResourceId, state: &Value) -> Result<Resource, Refusal> {
-    let (kind, name) = Named::parse(id)?;
-    let gone = Resource {
+/// What the target selects. What it names and is not there is said, and keeps nobody from the others.
+async fn select(ask: Ask<'_>, look: &mut Look) -> Result<(), Refusal> {
+    let place = ask.place;
+    let parameters = Parameters::parse(&ask.target.parameters, &place.namespace)?;
+    let mut missing: BTreeSet<&String> = parameters.names().iter().collect();
+    let mut names = Vec::new();
+    for kind in parameters.kinds() {
+        for object in objects::list(place, &kind.resource()).await? {
+            missing.remove(&object.name_any());
+            if !parameters.selects(kind, &object) {
+                continue;
+            }
+            let Some(mut resource) = replicas::seen(place, kind, &object).await? else {
+                continue;
+            };
+            resource.skip = left_alone(&object).or_else(|| claimed(place, kind, &object));
+            if resource.skip.is_none() {
+                names.push((kind.clone(), object.name_any()));
+            }
+            look.insert(Named::id(kind, &object.name_any())?, resource);
+        }
+    }
+    keda::observe(place, &names, look).await?;
+    for name in missing {
+        let id = ResourceId::parse(name).map_err(|error| permanent(error.to_string()))?;
+        let why = format!("there is no {} of this name", parameters.kinds_in_words());
+        let resource = Resource {
+            selected: true,
+            skip: Some(Skip::Other(why)),
+            ..gone(&Value::Null)
+        };
+        look.insert(id, resource);
+    }
+    Ok(())
+}
+
+fn gone(state: &Value) -> Resource {
+    Resource {
         power: Power::Gone,
         settled: true,
         state: state.clone(),
         version: None,
         selected: false,
         skip: None,
+    }
+}
+
+/// What became of a resource that is recorded and not selected any more.
+async fn recorded(
+    place: &Place,
+    id: &ResourceId,
+    state: &Value,
+    listed: &Listed,
+) -> Result<Resource, Refusal> {
+    let (kind, name) = Named::parse(id)?;
+    let found = match listed.get(&kind, &name) {
+        Some(object) => Some(object.clone()),
+        None => objects::get(place, &kind.resource(), &name).await?,
     };
-    let Some(object) = objects::get(place, &kind.resource(), &name).await? else {
-        return Ok(gone);
+    let Some(object) = found else {
+        return Ok(gone(state));
     };
     let seen = match &kind {
         Workload::Keda => Some(keda::seen(&object)),
         _ => replicas::seen(place, &kind, &object).await?,
     };
-    Ok(seen.map_or(gone, |seen| Resource {
-        selected: false,
-        skip: left_alone(&object).or_else(|| claimed(place, &kind, &object)),
-        ..seen
-    }))
+    Ok(seen.map_or_else(
+        || gone(state),
+        |seen| Resource {
+            selected: false,
+            skip: left_alone(&object).or_else(|| claimed(place, &kind, &object)),
+            ..seen
+        },
+    ))
 }
 
 /// Another plan with the better right selects it, too.

@@ -86,6 +86,20 @@ impl Parameters {
         &self.kinds
     }
 
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// `Deployment, StatefulSet or CronJob`.
+    pub(super) fn kinds_in_words(&self) -> String {
+        let names: Vec<String> = self.kinds.iter().map(ToString::to_string).collect();
+        match names.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+
     pub(super) fn selects(&self, kind: &Workload, object: &DynamicObject) -> bool {
         // A ReplicaSet of a Deployment is not somebody's workload, it is how the Deployment works.
         let inner = matches!(kind, Workload::Replicas("ReplicaSet", _))
@@ -130,9 +144,9 @@ mod tests {
         let named = Parameters::parse(&json!({ "names": ["a"] }), "staging").unwrap();
         assert!(named.selects(kind, &object("a", "db")));
         assert!(!named.selects(kind, &object("b", "db")));
-        assert_eq!(
-            Parameters::parse(&Value::Null, "staging").unwrap().kinds().len(),
-            3
-        );
+        let usual = Parameters::parse(&Value::Null, "staging").unwrap();
+        assert_eq!(usual.kinds_in_words(), "Deployment, StatefulSet or CronJob");
+        let one = Parameters::parse(&json!({ "includedGroups": ["a.io/v1/things"] }), "staging").unwrap();
+        assert_eq!(one.kinds_in_words(), "a.io/v1/things");
     }
 }

@@ -72,7 +72,7 @@ async fn scale(place: &Place, kind: &Workload, name: &str) -> Result<Option<(i64
     let api = api(place, &resource);
     let found = match bounded(place.settings.call, api.get_scale(name)).await {
         Ok(found) => found,
-        Err(error @ CallError::NotFound) => {
+        Err(error @ (CallError::NotFound | CallError::NoSuchPath(_))) => {
             return match get(place, &resource, name).await? {
                 None => Ok(None),
                 Some(_) => Err(no_scale(&error, &kind.path())),
