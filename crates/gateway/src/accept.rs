@@ -2,7 +2,7 @@
 
 use crate::doors::{Doors, Refused};
 use crate::session::arrive::{self, Ends};
-use crate::session::{Shared, serve, tune};
+use crate::session::{Shared, client_lost, serve, tune};
 use socket2::SockRef;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,7 +64,8 @@ pub(crate) async fn run(
     began: Instant,
     stop: CancellationToken,
 ) {
-    tune(&SockRef::from(&listener));
+    let lost = client_lost(shared.config.timeouts.stall);
+    tune(&SockRef::from(&listener), lost);
     // Connections that have not said yet who they are from.
     let nameless = Arc::new(Semaphore::new(shared.config.limits.connections));
     let mut sessions = JoinSet::new();
@@ -157,12 +158,14 @@ mod tests {
     #[tokio::test]
     async fn what_is_accepted_is_tuned_as_the_listener_was() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        tune(&SockRef::from(&listener));
+        let lost = Duration::from_secs(330);
+        tune(&SockRef::from(&listener), Some(lost));
         let address = listener.local_addr().unwrap();
         let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (stream, _) = accepted.unwrap();
         let socket = SockRef::from(&stream);
         assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), 4);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(lost));
     }
 }

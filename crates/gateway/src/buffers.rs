@@ -1,6 +1,7 @@
 //! Buffers that belong to nobody: a connection borrows one while it has bytes to move, and an idle one has none.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What one read moves at most: requests and small answers fit.
@@ -10,6 +11,9 @@ const LARGE: usize = 256 * 1024;
 /// How many of either are kept for the next who needs one.
 const KEPT_SMALL: usize = 64;
 const KEPT_LARGE: usize = 8;
+/// How many large ones there may be: a buffer is out as long as its bytes are not taken, and nobody knows how long that
+/// is. Whoever comes too late for one moves its bytes in smaller pieces.
+const MOST_LARGE: usize = 64;
 
 type Free = Mutex<Vec<Box<[u8]>>>;
 
@@ -21,12 +25,20 @@ pub(crate) struct Buffers(Arc<Shelves>);
 struct Shelves {
     small: Free,
     large: Free,
+    /// Large ones that somebody has.
+    large_out: AtomicUsize,
 }
 
 impl Buffers {
-    /// A large one is for whoever is busy.
+    /// A large one is for whoever is busy, if it is not one of too many.
     pub(crate) fn take(&self, busy: bool) -> Buffer {
-        let (free, size) = if busy {
+        let out = &self.0.large_out;
+        let more = |large| (large < MOST_LARGE).then_some(large + 1);
+        let large = busy
+            && out
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+                .is_ok();
+        let (free, size) = if large {
             (&self.0.large, LARGE)
         } else {
             (&self.0.small, SMALL)
@@ -67,8 +79,13 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let Shelves { small, large } = &*self.home.0;
+        let Shelves {
+            small,
+            large,
+            large_out,
+        } = &*self.home.0;
         let (place, kept) = if self.bytes.len() == LARGE {
+            large_out.fetch_sub(1, Ordering::Relaxed);
             (large, KEPT_LARGE)
         } else {
             (small, KEPT_SMALL)
@@ -96,5 +113,16 @@ mod tests {
             assert_eq!(free.lock().unwrap().len(), kept);
             assert_eq!(buffers.take(busy).len(), size);
         }
+    }
+
+    #[test]
+    fn however_many_are_busy_only_so_many_have_a_large_one() {
+        let buffers = Buffers::default();
+        let many: Vec<_> = (0..1_000).map(|_| buffers.take(true)).collect();
+        let large = many.iter().filter(|buffer| buffer.len() == LARGE).count();
+        assert_eq!(large, MOST_LARGE);
+        assert!(many.iter().all(|buffer| buffer.len() >= SMALL));
+        drop(many);
+        assert_eq!(buffers.take(true).len(), LARGE, "they came back");
     }
 }

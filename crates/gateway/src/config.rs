@@ -6,7 +6,9 @@ use crate::token::PushToken;
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
 use mainstay_core::memgraph::read_gate;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How a gateway runs.
 #[derive(Clone, Debug)]
@@ -95,8 +97,8 @@ pub struct Limits {
     pub new_per_second: Option<u32>,
     /// New connections of one address in a second; none: as many as come.
     pub new_per_second_per_source: Option<u32>,
-    /// Connections that are held because nobody can serve them yet.
-    pub waiting: usize,
+    /// Connections of one port that are held because nobody can serve them yet; none: as many as there may be in all.
+    pub waiting: Option<usize>,
     /// Connections to the admin port.
     pub admin_connections: usize,
     /// Bytes of one message of a login.
@@ -112,11 +114,19 @@ impl Default for Limits {
             per_source: None,
             new_per_second: None,
             new_per_second_per_source: None,
-            waiting: 1_000,
+            waiting: None,
             admin_connections: 64,
             login_message: 64 * 1024,
             undecided: 64 * 1024,
         }
+    }
+}
+
+impl Limits {
+    /// A place for each connection of a port that may wait.
+    pub(crate) fn places_to_wait(&self) -> Arc<Semaphore> {
+        let places = self.waiting.unwrap_or(self.connections);
+        Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)))
     }
 }
 
@@ -137,13 +147,20 @@ pub struct Timeouts {
     pub wake_rest: Duration,
     /// For one request to the Kubernetes API.
     pub api: Duration,
+    /// For a connection to the admin port, from its begin to its end; a push that is being obeyed may take longer.
+    pub admin: Duration,
     /// For the second direction of a connection to go on, once the first has ended: so long nothing may come.
     pub half_closed: Duration,
     /// After which a client is closed that asks for nothing and waits for nothing; none: never.
     pub idle: Option<Duration>,
+    /// After which a client is closed that takes nothing of what it is sent.
+    pub stall: Duration,
     /// For transactions to end before a cut that can wait for them.
     pub transactions: Duration,
-    /// For sessions to end by themselves when the gateway is told to stop.
+    /// How long it goes on as before when it is told to stop, but for its `/readyz`: Kubernetes sends clients for a
+    /// moment longer, and they are not to be refused.
+    pub leaving: Duration,
+    /// For sessions to end by themselves after that.
     pub drain: Duration,
 }
 
@@ -157,9 +174,12 @@ impl Default for Timeouts {
             wake: None,
             wake_rest: Duration::from_mins(10),
             api: Duration::from_secs(3),
+            admin: Duration::from_secs(10),
             half_closed: Duration::from_secs(30),
             idle: None,
+            stall: Duration::from_mins(5),
             transactions: Duration::from_secs(5),
+            leaving: Duration::from_secs(3),
             drain: Duration::from_secs(20),
         }
     }
@@ -186,5 +206,18 @@ impl Config {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_who_may_connect_may_wait_unless_fewer_are_asked_for() {
+        let mut limits = Limits::default();
+        assert_eq!(limits.places_to_wait().available_permits(), limits.connections);
+        limits.waiting = Some(7);
+        assert_eq!(limits.places_to_wait().available_permits(), 7);
     }
 }

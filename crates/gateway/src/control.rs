@@ -14,7 +14,7 @@ use mainstay_core::memgraph::record::State;
 use mainstay_core::memgraph::{Record, Rules, observed::Role};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -158,9 +158,20 @@ impl Epoch {
 
 #[derive(Debug)]
 enum Command {
-    Obey(Box<Record>, Option<oneshot::Sender<()>>),
+    /// A record that was pushed: whoever pushed it waits until it is obeyed.
+    Pushed(Box<Record>, oneshot::Sender<()>),
+    /// A record that was read, not older than anything that was ever confirmed.
+    Read(Box<Record>),
     Registered,
-    FirstRead,
+}
+
+impl Command {
+    fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Pushed(record, _) | Self::Read(record) => Some(record),
+            Self::Registered => None,
+        }
+    }
 }
 
 /// What everybody asks about the record; clones are the same.
@@ -174,7 +185,20 @@ pub(crate) struct Control {
     hearing: Arc<Hearing>,
     doubt: Arc<Notify>,
     awaited: Arc<Notify>,
+    /// How many wait for a cluster that hibernates, whichever port they came in by.
+    awaiting: Arc<AtomicUsize>,
     asleep: Arc<AtomicBool>,
+    ready: Arc<AtomicBool>,
+}
+
+/// Somebody waits for a cluster that hibernates, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Awaiting(Arc<AtomicUsize>);
+
+impl Drop for Awaiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The task behind [`Control`].
@@ -184,6 +208,7 @@ pub(crate) struct Keeper {
     /// Where read clients log in.
     reads_at: Option<Route>,
     asleep: Arc<AtomicBool>,
+    ready: Arc<AtomicBool>,
     headline: String,
     registered: bool,
     read: bool,
@@ -218,10 +243,13 @@ pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> (Control, Keeper
         hearing: Arc::new(Hearing::default()),
         doubt: Arc::new(Notify::new()),
         awaited: Arc::new(Notify::new()),
-        asleep: Arc::new(AtomicBool::new(false)),
+        awaiting: Arc::default(),
+        asleep: Arc::default(),
+        ready: Arc::default(),
     };
     let keeper = Keeper {
         asleep: Arc::clone(&control.asleep),
+        ready: Arc::clone(&control.ready),
         gate,
         reads_at: None,
         headline,
@@ -240,38 +268,28 @@ pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> (Control, Keeper
 }
 
 impl Control {
-    /// Obeys a record unless it is older than what is known. Returns when everything older is cut.
+    /// Obeys a record that was pushed, unless it is older than what is known. Returns when everything older is cut.
+    ///
+    /// A push alone does not open a gateway: after a restart it could be one that was sent before what the last
+    /// process confirmed.
     pub(crate) async fn obey(&self, record: Record) {
         let (done, wait) = oneshot::channel();
-        if self
-            .commands
-            .send(Command::Obey(Box::new(record), Some(done)))
-            .await
-            .is_ok()
-        {
+        let pushed = Command::Pushed(Box::new(record), done);
+        if self.commands.send(pushed).await.is_ok() {
             wait.await.ok();
         }
     }
 
-    /// The same, without waiting for what comes of it: whoever follows the record must hear of the next one meanwhile.
-    pub(crate) async fn tell(&self, record: Record) {
-        self.commands
-            .send(Command::Obey(Box::new(record), None))
-            .await
-            .ok();
+    /// Obeys a record that was read, and that is not older than anything that was ever confirmed (G3): from here on the
+    /// gateway may forward, once it is registered, too. Nobody waits for what comes of it: whoever follows the record
+    /// must hear of the next one meanwhile.
+    pub(crate) async fn follow(&self, record: Record) {
+        self.commands.send(Command::Read(Box::new(record))).await.ok();
     }
 
-    /// The gateway's own object exists: it may forward, once the record was read, too.
+    /// The gateway's own object exists: it may forward, once a record was read, too.
     pub(crate) async fn registered(&self) {
         self.commands.send(Command::Registered).await.ok();
-    }
-
-    /// A read that is not older than anything that was ever confirmed has been obeyed (G3).
-    ///
-    /// A push alone does not open a gateway: after a restart it could be one that was sent before what the last
-    /// process confirmed.
-    pub(crate) async fn first_read(&self) {
-        self.commands.send(Command::FirstRead).await.ok();
     }
 
     /// The epochs, the current one first.
@@ -324,9 +342,13 @@ impl Control {
         self.asleep.load(Ordering::Relaxed)
     }
 
-    /// Somebody waits for a cluster that hibernates.
-    pub(crate) fn wake(&self) {
+    /// Somebody waits for a cluster that hibernates, as long as what this returns lives.
+    pub(crate) fn wake(&self) -> Awaiting {
+        // Before the word is given: whoever hears it asks whether there is somebody.
+        self.awaiting.fetch_add(1, Ordering::Relaxed);
+        let awaiting = Awaiting(Arc::clone(&self.awaiting));
         self.awaited.notify_one();
+        awaiting
     }
 
     /// Ends when somebody waits for a cluster that hibernates.
@@ -334,9 +356,14 @@ impl Control {
         self.awaited.notified().await;
     }
 
-    /// May it forward at all: registered, and the record was read?
-    pub(crate) fn is_open(&self) -> bool {
-        self.epochs.borrow().open
+    /// Does somebody still wait for it?
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Is it registered, and was a record read? It is ready then, whatever the record says: holding is what it is for.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
     }
 }
 
@@ -345,18 +372,19 @@ impl Keeper {
     pub(crate) async fn run(mut self) {
         while let Some(command) = self.next().await {
             match command {
-                Command::Obey(record, done) => {
+                Command::Pushed(record, done) => {
                     self.obey(&record).await;
                     // Who asked may be gone; what was asked is done.
-                    done.map(|done| done.send(()));
+                    done.send(()).ok();
+                }
+                Command::Read(record) => {
+                    self.obey(&record).await;
+                    self.read = true;
+                    self.renew().await;
                 }
                 Command::Registered => {
                     self.metrics.registered.set(1);
                     self.registered = true;
-                    self.renew().await;
-                }
-                Command::FirstRead => {
-                    self.read = true;
                     self.renew().await;
                 }
             }
@@ -412,7 +440,9 @@ impl Keeper {
 
     /// A gateway that just became open lets sessions in.
     async fn renew(&mut self) {
-        if self.is_open() && !self.epochs.borrow().open {
+        // Not the epoch's: that is closed during each drain, and nobody is to be sent elsewhere for that.
+        let before = self.ready.swap(self.is_open(), Ordering::Relaxed);
+        if self.is_open() && !before {
             self.turn_over(None).await;
             self.turn_reads_over().await;
         }
@@ -460,8 +490,9 @@ impl Keeper {
                 command = self.commands.recv() => command,
             };
             let Some(command) = command else { return };
-            let newer =
-                matches!(&command, Command::Obey(record, _) if (record.term, record.revision) > known);
+            let newer = command
+                .record()
+                .is_some_and(|record| (record.term, record.revision) > known);
             self.put_off.push_back(command);
             if newer {
                 return;

@@ -16,11 +16,11 @@ use mainstay_core::memgraph::objects::Confirmation;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// Why a gateway did not start.
@@ -46,6 +46,10 @@ pub struct Gateway {
     reads: Option<SocketAddr>,
     admin: SocketAddr,
     control: Control,
+    /// How long it goes on as before when it is told to stop.
+    leaving: Duration,
+    /// It is not to be sent clients any more.
+    leave: CancellationToken,
     /// Stops accepting, and lets sessions end.
     drain: CancellationToken,
     /// Tells sessions that it is time.
@@ -75,7 +79,9 @@ impl Gateway {
         let push = config.advertise.clone().unwrap_or_else(|| admin.to_string());
         let (metrics, read_metrics) = Metrics::of_both_ports();
         let (control, keeper) = control::new(Arc::clone(&metrics), config.timeouts.transactions);
+        let leaving = config.timeouts.leaving;
         let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
+        let leave = CancellationToken::new();
         let ending = Signal::default();
         let reading = config
             .reads
@@ -83,7 +89,7 @@ impl Gateway {
             .map(|reads| Reading::new(reads, control.clone()));
         let shared = Shared {
             ending: ending.clone(),
-            waiting: Arc::new(Semaphore::new(config.limits.waiting)),
+            waiting: config.limits.places_to_wait(),
             control: control.clone(),
             access: Arc::new(Sampler::new(config.front.access_log)),
             secure,
@@ -117,7 +123,7 @@ impl Gateway {
         rest.spawn(admin::run(
             Arc::clone(&shared),
             admin_listener,
-            drain.clone(),
+            leave.clone(),
             stop.clone(),
         ));
         let (followed, end) = (Arc::clone(&shared), stop.clone());
@@ -131,6 +137,8 @@ impl Gateway {
             reads,
             admin,
             control,
+            leaving,
+            leave,
             drain,
             ending,
             stop,
@@ -159,20 +167,25 @@ impl Gateway {
         self.control.confirmation()
     }
 
-    /// Stops accepting, lets sessions end for the time of the drain, ends those that are left, and takes the
-    /// registration back when nothing is forwarded any more.
+    /// Says that it is not ready, and goes on until nobody is sent to it any more; then stops accepting, lets sessions end
+    /// for the time of the drain, ends those that are left, and takes the registration back when nothing is forwarded any
+    /// more.
     pub async fn shutdown(self) {
         let Self {
             bolt: _,
             reads: _,
             admin: _,
             control,
+            leaving,
+            leave,
             drain,
             ending,
             stop,
             mut accept,
             mut rest,
         } = self;
+        leave.cancel();
+        sleep(leaving).await;
         drain.cancel();
         ending.give();
         while accept.join_next().await.is_some() {}

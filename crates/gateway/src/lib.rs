@@ -12,6 +12,7 @@
 //! | `admin` | pushes, state, health and metrics over HTTP |
 //! | `accept` | the port that clients connect to |
 //! | `doors` | how many connections there may be, in all and of one address, and how fast they may come |
+//! | `files` | how many files the process may have open |
 //! | `front` | how clients come in and databases are reached: TLS, PROXY protocol, access log |
 //! | `secure` | certificates, read again when they change |
 //! | `proxy_header` | the PROXY protocol, without I/O |
@@ -29,6 +30,7 @@ mod config;
 mod control;
 mod credentials;
 mod doors;
+mod files;
 mod front;
 mod gateway;
 mod heard;
@@ -45,6 +47,7 @@ mod token;
 pub use cells::cell;
 pub use config::{Config, Limits, Pod, Reads, Routing, Timeouts};
 pub use credentials::Credentials;
+pub use files::{files_suffice, raise_file_limit};
 pub use front::{Back, BackendTls, Front, Percent, ServerTls};
 pub use gateway::{Gateway, StartError};
 pub use plane::Plane;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use gateway::{
     Back, BackendTls, Config, Credentials, Front, Gateway, Limits, Percent, Plane, Pod, PushToken, Reads,
-    Resolve, Routing, ServerTls, Timeouts,
+    Resolve, Routing, ServerTls, Timeouts, files_suffice, raise_file_limit,
 };
 use mainstay_core::memgraph::objects::{BOLT_PORT, ClusterName};
 use mainstay_core::memgraph::read_gate;
@@ -65,9 +65,9 @@ pub(crate) struct Arguments {
     /// How long a new connection is held while no MAIN takes it, as in 10s or 500ms.
     #[arg(long, env = "MAINSTAY_HOLD", default_value = "10s", value_parser = duration)]
     hold: Duration,
-    /// How many connections may be held.
-    #[arg(long, default_value_t = Limits::default().waiting)]
-    max_waiting: usize,
+    /// How many connections of each port may be held; all of them if not given.
+    #[arg(long)]
+    max_waiting: Option<usize>,
     /// How many connections there may be.
     #[arg(long, default_value_t = Limits::default().connections)]
     max_connections: usize,
@@ -83,6 +83,9 @@ pub(crate) struct Arguments {
     /// After which a client is closed that asks for nothing and waits for nothing; never if not given.
     #[arg(long, env = "MAINSTAY_IDLE", value_parser = duration)]
     idle: Option<Duration>,
+    /// After which a client is closed that takes nothing of what it is sent.
+    #[arg(long, env = "MAINSTAY_STALL_TIMEOUT", default_value = "5m", value_parser = duration)]
+    stall_timeout: Duration,
     /// How long the database may take to accept a connection.
     #[arg(long, default_value = "1s", value_parser = duration)]
     connect_timeout: Duration,
@@ -132,7 +135,10 @@ pub(crate) struct Arguments {
     /// A connection wakes a cluster that hibernates, and waits so long for it; if not given, nobody wakes it.
     #[arg(long, env = "MAINSTAY_WAKE_ON_CONNECT", value_parser = duration)]
     wake_on_connect: Option<Duration>,
-    /// How long sessions may go on after SIGTERM. Keep it below terminationGracePeriodSeconds.
+    /// After SIGTERM /readyz fails, and for this long nothing else changes: nobody is refused who is still sent here.
+    #[arg(long, env = "MAINSTAY_LEAVING", default_value = "3s", value_parser = duration)]
+    leaving: Duration,
+    /// How long sessions may go on after that. Keep both together below terminationGracePeriodSeconds.
     #[arg(long, env = "MAINSTAY_DRAIN", default_value = "20s", value_parser = duration)]
     drain: Duration,
     /// A kubeconfig. Without it: the pod's own service account, or what kubectl would use.
@@ -200,7 +206,9 @@ async fn run(arguments: Arguments) -> Result<()> {
         .hosts
         .clone()
         .map_or(Resolve::System, Resolve::HostsFile);
-    let gateway = Gateway::start(config(arguments), Plane::Kubernetes(client), resolve).await?;
+    let config = config(arguments);
+    make_room(config.limits.connections);
+    let gateway = Gateway::start(config, Plane::Kubernetes(client), resolve).await?;
     eprintln!(
         "mainstay gateway: Bolt on {}, admin on {}",
         gateway.bolt(),
@@ -210,9 +218,22 @@ async fn run(arguments: Arguments) -> Result<()> {
         _ = terminate.recv() => {}
         interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot listen for Ctrl-C")?,
     }
-    eprintln!("mainstay gateway: no new connections; sessions may end");
+    eprintln!("mainstay gateway: not ready any more; in a moment no new connections, and sessions may end");
     gateway.shutdown().await;
     Ok(())
+}
+
+/// As many files as this process may have. A gateway with too few still serves those that fit.
+fn make_room(connections: usize) {
+    match raise_file_limit() {
+        Ok(limit) if files_suffice(limit, connections) => {}
+        Ok(limit) => eprintln!(
+            "mainstay gateway: warning: {} files may be open, fewer than two for each of {connections} connections; \
+             raise the limit, or lower --max-connections",
+            limit.unwrap_or_default()
+        ),
+        Err(error) => eprintln!("mainstay gateway: warning: the limit of open files was not raised: {error}"),
+    }
 }
 
 fn config(arguments: Arguments) -> Config {
@@ -237,6 +258,7 @@ fn config(arguments: Arguments) -> Config {
         max_new_per_second,
         max_new_per_second_per_source,
         idle,
+        stall_timeout,
         connect_timeout,
         check_timeout,
         client_timeout,
@@ -253,6 +275,7 @@ fn config(arguments: Arguments) -> Config {
         backend_proxy_protocol,
         access_log_percent,
         wake_on_connect,
+        leaving,
         drain,
         kubeconfig: _,
     } = arguments;
@@ -310,7 +333,9 @@ fn config(arguments: Arguments) -> Config {
             check: check_timeout,
             wake: wake_on_connect,
             idle,
+            stall: stall_timeout,
             transactions,
+            leaving,
             drain,
             ..Timeouts::default()
         },
@@ -395,7 +420,7 @@ mod tests {
     fn flags_become_the_configuration() {
         let line = "gateway --cluster mg --namespace db --name gw-1 --pod-uid 1-2 --pod-ip 10.0.0.9 \
                     --push-token-file /t --hold 3s --max-waiting 7 --admin 0.0.0.0:9000 --idle 90s --max-per-source 3 \
-                    --max-new-per-second 5 --transactions 2500ms --route-reader reads:7687";
+                    --max-new-per-second 5 --transactions 2500ms --route-reader reads:7687 --stall-timeout 40s --leaving 4s";
         let only = Only::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{error}"));
         let config = config(only.arguments);
         assert_eq!(config.pod.unwrap().name, "gw-1");
@@ -403,7 +428,7 @@ mod tests {
         assert!(matches!(config.token, PushToken::File(_)));
         assert_eq!(
             (config.timeouts.hold, config.limits.waiting),
-            (Duration::from_secs(3), 7)
+            (Duration::from_secs(3), Some(7))
         );
         let Limits {
             per_source,
@@ -412,8 +437,16 @@ mod tests {
         } = config.limits;
         assert_eq!((per_source, new_per_second), (Some(3), Some(5)));
         let Timeouts {
-            idle, transactions, ..
+            idle,
+            transactions,
+            stall,
+            leaving,
+            ..
         } = config.timeouts;
+        assert_eq!(
+            (stall, leaving),
+            (Duration::from_secs(40), Duration::from_secs(4))
+        );
         assert_eq!(
             (idle, transactions),
             (Some(Duration::from_secs(90)), Duration::from_millis(2500))

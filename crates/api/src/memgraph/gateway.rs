@@ -48,10 +48,18 @@ pub struct Gateway {
     #[serde(default = "one_second")]
     #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('10ms') && duration(self) <= duration('1m')").message("spec.gateway.connectTimeout is a duration of 10ms to 1m, such as 1s"))]
     pub connect_timeout: String,
+    /// How long a database may take for each of its answers until a client is let in.
+    #[serde(default = "two_seconds")]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('10ms') && duration(self) <= duration('1m')").message("spec.gateway.checkTimeout is a duration of 10ms to 1m, such as 2s"))]
+    pub check_timeout: String,
     /// How long a client may take for its part of the login.
     #[serde(default = "ten_seconds")]
     #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('100ms') && duration(self) <= duration('5m')").message("spec.gateway.loginTimeout is a duration of 100ms to 5m, such as 10s"))]
     pub login_timeout: String,
+    /// After which a client is closed that takes nothing of what it is sent.
+    #[serde(default = "five_minutes")]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')").message("spec.gateway.stallTimeout is a duration of 1s to 24h, such as 5m"))]
+    pub stall_timeout: String,
     /// How many connections each gateway takes.
     #[serde(default = "ten_thousand")]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnections is 1 to 100000"))]
@@ -60,10 +68,10 @@ pub struct Gateway {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnectionsPerSource is 1 to 100000; leave it out for no limit"))]
     pub max_connections_per_source: Option<u32>,
-    /// How many of them may wait for a MAIN.
-    #[serde(default = "thousand")]
-    #[x_kube(validation = Rule::new("self >= 0 && self <= 100000").message("spec.gateway.maxWaiting is 0 to 100000"))]
-    pub max_waiting: u32,
+    /// How many of each port may wait for a database; all of them if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self >= 0 && self <= 100000").message("spec.gateway.maxWaiting is 0 to 100000; leave it out for as many as maxConnections"))]
+    pub max_waiting: Option<u32>,
     /// How many new connections each gateway takes in a second; no limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.newPerSecond is 1 to 100000; leave it out for no limit"))]
@@ -75,13 +83,17 @@ pub struct Gateway {
     /// Where `neo4j://` drivers send their writes, as HOST:PORT; where they came in if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
-    #[x_kube(validation = Rule::new("self.matches('^[^\\\\s]+:[0-9]+$')").message("spec.gateway.routeWriter is HOST:PORT, such as memgraph.example.com:7687"))]
+    #[x_kube(validation = Rule::new("self.matches('^(\\\\[[0-9A-Fa-f:.]+\\\\]|[^\\\\s:]+):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$')").message("spec.gateway.routeWriter is HOST:PORT with a port of 1 to 65535, such as memgraph.example.com:7687"))]
     pub route_writer: Option<String>,
     /// Where `neo4j://` drivers send their reads, as HOST:PORT; where writes go if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
-    #[x_kube(validation = Rule::new("self.matches('^[^\\\\s]+:[0-9]+$')").message("spec.gateway.routeReader is HOST:PORT, such as reads.example.com:7687"))]
+    #[x_kube(validation = Rule::new("self.matches('^(\\\\[[0-9A-Fa-f:.]+\\\\]|[^\\\\s:]+):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$')").message("spec.gateway.routeReader is HOST:PORT with a port of 1 to 65535, such as reads.example.com:7687"))]
     pub route_reader: Option<String>,
+    /// How long `neo4j://` drivers may rely on that.
+    #[serde(default = "thirty_seconds")]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')").message("spec.gateway.routeTtl is a duration of 1s to 24h, such as 30s"))]
+    pub route_ttl: String,
     /// TLS with clients; connections are plain if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<GatewayTls>,
@@ -120,6 +132,10 @@ fn one_second() -> String {
     "1s".to_owned()
 }
 
+fn two_seconds() -> String {
+    "2s".to_owned()
+}
+
 fn ten_seconds() -> String {
     "10s".to_owned()
 }
@@ -128,12 +144,16 @@ fn twenty_seconds() -> String {
     "20s".to_owned()
 }
 
-fn two_minutes() -> String {
-    "2m".to_owned()
+fn thirty_seconds() -> String {
+    "30s".to_owned()
 }
 
-const fn thousand() -> u32 {
-    1_000
+fn five_minutes() -> String {
+    "5m".to_owned()
+}
+
+fn two_minutes() -> String {
+    "2m".to_owned()
 }
 
 const fn ten_thousand() -> u32 {
@@ -150,14 +170,17 @@ impl Default for Gateway {
             drain: twenty_seconds(),
             idle: None,
             connect_timeout: one_second(),
+            check_timeout: two_seconds(),
             login_timeout: ten_seconds(),
+            stall_timeout: five_minutes(),
             max_connections: ten_thousand(),
             max_connections_per_source: None,
-            max_waiting: thousand(),
+            max_waiting: None,
             new_per_second: None,
             new_per_second_per_source: None,
             route_writer: None,
             route_reader: None,
+            route_ttl: thirty_seconds(),
             tls: None,
             backend_tls: None,
             proxy_protocol: None,
@@ -180,8 +203,14 @@ pub struct GatewayTimes {
     pub idle: Option<Duration>,
     /// For a database to accept a connection.
     pub connect: Duration,
+    /// For each answer of a database until a client is let in.
+    pub check: Duration,
     /// For a client's part of the login.
     pub login: Duration,
+    /// Until a client is closed that does not read.
+    pub stall: Duration,
+    /// For drivers to rely on where they are sent.
+    pub route_ttl: Duration,
     /// For a cluster to wake up.
     pub wake: Duration,
 }
@@ -204,7 +233,10 @@ impl Gateway {
                 .map(|idle| read("gateway.idle", idle))
                 .transpose()?,
             connect: read("gateway.connectTimeout", &self.connect_timeout)?,
+            check: read("gateway.checkTimeout", &self.check_timeout)?,
             login: read("gateway.loginTimeout", &self.login_timeout)?,
+            stall: read("gateway.stallTimeout", &self.stall_timeout)?,
+            route_ttl: read("gateway.routeTtl", &self.route_ttl)?,
             wake: read("gateway.wakeTimeout", &self.wake_timeout)?,
         })
     }
@@ -229,7 +261,10 @@ mod tests {
             "drain",
             "idle",
             "connectTimeout",
+            "checkTimeout",
             "loginTimeout",
+            "stallTimeout",
+            "routeTtl",
             "wakeTimeout",
         ] {
             let gateway: Gateway = serde_json::from_value(serde_json::json!({ field: "soon" })).unwrap();

@@ -154,7 +154,8 @@ impl Default for Storage {
 #[serde(rename_all = "camelCase")]
 pub struct Credentials {
     /// The Secret.
-    #[x_kube(validation = Rule::new("self.size() > 0").message("spec.credentials.secretName is empty; name a Secret, or leave spec.credentials out"))]
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')").message("spec.credentials.secretName is not the name of a Secret; name a Secret, such as memgraph-admin, or leave spec.credentials out"))]
     pub secret_name: String,
     /// Its key with the name.
     #[serde(default = "username")]

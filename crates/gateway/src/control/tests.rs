@@ -56,9 +56,8 @@ fn start() -> (Control, JoinSet<()>) {
 }
 
 async fn open(control: &Control, record: &Record) -> Arc<Epoch> {
-    control.obey(record.clone()).await;
     control.registered().await;
-    control.first_read().await;
+    control.follow(record.clone()).await;
     let mut epochs = control.epochs();
     let found = epochs.wait_for(|epoch| epoch.route().is_some()).await.unwrap();
     Arc::clone(&found)
@@ -73,13 +72,40 @@ async fn nothing_is_forwarded_before_the_gateway_is_registered_and_has_read_the_
     control.obey(serving(4)).await;
     assert!(control.epochs().borrow().route().is_none(), "not read");
     assert!(!control.epochs().borrow().admits(Role::Main, Some(Term(4))));
-    control.first_read().await;
+    assert!(!control.is_ready());
+    control.follow(serving(4)).await;
     let mut epochs = control.epochs();
     let opened = timeout(
         Duration::from_secs(10),
         epochs.wait_for(|epoch| epoch.route().is_some()),
     );
     assert!(opened.await.unwrap().unwrap().admits(Role::Main, Some(Term(4))));
+    assert!(control.is_ready());
+}
+
+#[tokio::test]
+async fn an_older_record_that_was_read_opens_a_gateway_for_the_newer_one_that_was_pushed() {
+    let (control, _tasks) = start();
+    control.registered().await;
+    control.obey(serving(5)).await;
+    assert!(control.epochs().borrow().route().is_none());
+    control.follow(serving(4)).await;
+    let mut epochs = control.epochs();
+    let opened = timeout(PATIENCE, epochs.wait_for(|epoch| epoch.route().is_some())).await;
+    assert!(opened.unwrap().unwrap().admits(Role::Main, Some(Term(5))));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_cluster_to_wake_is_counted_before_the_word_is_given_and_until_it_leaves() {
+    let (control, _tasks) = start();
+    assert!(!control.is_awaited());
+    let (one, other) = (control.wake(), control.wake());
+    control.awaited().await;
+    assert!(control.is_awaited());
+    drop(one);
+    assert!(control.is_awaited());
+    drop(other);
+    assert!(!control.is_awaited());
 }
 
 #[tokio::test]
@@ -135,16 +161,17 @@ async fn where_main_can_wait_transactions_may_end_before_the_cut_and_nobody_new_
     let old = open(&control, &first).await;
     let stay = old.stay();
     let held = first.held(Time::ZERO);
-    control.tell(held.clone()).await;
+    control.follow(held.clone()).await;
     old.draining().await;
     assert!(
         timeout(Duration::from_millis(100), old.cut()).await.is_err(),
         "what runs is not cut"
     );
     assert!(control.epochs().borrow().route().is_none());
+    assert!(control.is_ready(), "who holds is ready");
     assert_eq!(control.confirmation().revision, first.revision, "not confirmed");
     // The same record again, as it comes by watch and by push, changes nothing.
-    control.tell(held.clone()).await;
+    control.follow(held.clone()).await;
     assert!(timeout(Duration::from_millis(100), old.cut()).await.is_err());
     drop(stay);
     control.obey(held.clone()).await;
@@ -157,10 +184,10 @@ async fn a_newer_record_ends_the_patience_with_transactions() {
     let first = serving(4);
     let old = open(&control, &first).await;
     let stay = old.stay();
-    control.tell(first.held(Time::ZERO)).await;
+    control.follow(first.held(Time::ZERO)).await;
     old.draining().await;
     let lost = first.held(Time::ZERO).with_writes(Writes::Closed);
-    control.tell(lost.clone()).await;
+    control.follow(lost.clone()).await;
     timeout(Duration::from_secs(10), old.cut()).await.unwrap();
     assert_eq!(control.confirmation().revision, first.revision, "a stay is left");
     drop(stay);
@@ -179,7 +206,7 @@ async fn transactions_that_take_too_long_are_cut() {
         let old = open(&control, &first).await;
         let stay = old.stay();
         let began = Instant::now();
-        control.tell(next.clone()).await;
+        control.follow(next.clone()).await;
         old.cut().await;
         assert!(began.elapsed() >= patience && began.elapsed() < patience * 2);
         drop(stay);

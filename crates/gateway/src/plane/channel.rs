@@ -29,9 +29,8 @@ pub(super) async fn run(
                 silent = changed.is_err();
                 let record = records.borrow_and_update().clone();
                 if let Some(record) = record {
-                    control.tell(record).await;
+                    control.follow(record).await;
                 }
-                control.first_read().await;
             }
             _ = confirmed.changed() => {}
             _ = clock.tick() => {}

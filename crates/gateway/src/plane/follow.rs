@@ -38,7 +38,6 @@ pub(super) async fn run(shared: &Shared, client: Client) {
     loop {
         match read(shared, &api, &selector).await {
             Ok(version) => {
-                shared.control.first_read().await;
                 let read_at = Instant::now();
                 let watch = watch(shared, &api, &selector, &version, &mut pause);
                 let followed = unless_doubted(watch, shared.control.doubted(), read_at + DOUBT_EVERY).await;
@@ -123,13 +122,16 @@ async fn watch(
     }
 }
 
+/// What a watch brings is newer than what the list before it did, so both are reads that may open the gateway. A list
+/// that is empty, or holds nothing that can be read, is none: what was pushed meanwhile may be older than what the last
+/// process confirmed (G3).
 async fn obey(shared: &Shared, map: ConfigMap) {
     let parsed = map
         .data
         .ok_or(DocumentError::Empty)
         .and_then(|data| Document::parse(&data));
     match parsed {
-        Ok(Parsed::Full { document, warning: _ }) => shared.control.tell(document.record).await,
+        Ok(Parsed::Full { document, warning: _ }) => shared.control.follow(document.record).await,
         Ok(Parsed::SeedOnly { .. }) => {}
         Err(error) => {
             shared.metrics.record_errors.inc();

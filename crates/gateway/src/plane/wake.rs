@@ -22,7 +22,7 @@ pub(super) async fn run(shared: &Shared, client: Client) {
     loop {
         shared.control.awaited().await;
         // Who waited may be long gone, and the cluster put to sleep again since.
-        if !shared.control.is_asleep() || shared.metrics.waiting.get() == 0 {
+        if !shared.control.is_asleep() || !shared.control.is_awaited() {
             continue;
         }
         let wish = json!({ "spec": { "hibernated": false } });

@@ -158,7 +158,7 @@ async fn open(
 ) -> Result<(Backend, Version), LookError> {
     let auth = reading.config.credentials.read().await;
     let auth = auth.map_err(LookError::Credentials)?;
-    let mut main = dial(shared, by.pod, None).await?;
+    let mut main = dial(shared, by.pod, None, None).await?;
     let version = main.handshake(Proposals::MEMGRAPH).await?;
     log_in(&mut main, version, auth).await?;
     let Checked {

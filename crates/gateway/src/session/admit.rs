@@ -1,7 +1,7 @@
 //! Letting a client in: only on a connection to the recorded MAIN that was checked (G1). Until there is one, the
 //! client is held.
 
-use super::backend::{Backend, BackendError, Checked, Prelude};
+use super::backend::{Backend, BackendError, Checked, Patience, Prelude};
 use super::client::{Client, ClientError};
 use super::passport::Passport;
 use super::stream::Stream;
@@ -122,13 +122,17 @@ impl From<BackendError> for Failed {
     }
 }
 
-/// Lets a client in, and holds it as long as nobody can serve it.
+/// Lets a client in, and holds it as long as nobody can serve it, up to the bound.
 pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<Attached>, NotAdmitted> {
+    let timeouts = shared.config.timeouts;
     let began = Instant::now();
-    let mut deadline = began + shared.config.timeouts.hold;
+    let mut deadline = began + timeouts.hold;
+    // Who is not to be held at all is tried nevertheless, once.
+    let one_try = began + timeouts.connect + timeouts.check;
     let mut epochs = shared.epochs();
     let mut news = shared.reading.as_ref().map(|reading| reading.news());
     let mut waiting = None;
+    let mut awaiting = None;
     let mut pause = PAUSE;
     loop {
         let epoch = Arc::clone(&epochs.borrow_and_update());
@@ -137,10 +141,10 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<At
         }
         let (why, again) = match epoch.route() {
             None => {
-                if let Some(patience) = shared.config.timeouts.wake
+                if let Some(patience) = timeouts.wake
                     && shared.control.is_asleep()
                 {
-                    shared.control.wake();
+                    drop(awaiting.replace(shared.control.wake()));
                     deadline = deadline.max(began + patience);
                 }
                 (epoch.headline().to_owned(), deadline)
@@ -148,10 +152,11 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<At
             Some(route) => {
                 // The order matters: whoever cuts waits for this before it confirms.
                 let stay = epoch.stay();
+                let until = deadline.max(one_try);
                 let tried = tokio::select! {
                     biased;
                     () = epoch.draining() => continue,
-                    tried = try_once(shared, client, &epoch, stay, route) => tried,
+                    tried = try_once(shared, client, &epoch, stay, route, until) => tried,
                 };
                 match tried {
                     Ok(admitted) => {
@@ -172,28 +177,32 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<At
                             // It may be about MAIN, or about any replica.
                             Some(_) => error.to_string(),
                         };
-                        (why, again.min(deadline))
+                        (why, again)
                     }
                 }
             }
         };
+        let too_long = || NotAdmitted::HeldTooLong {
+            whom: if shared.reading.is_some() {
+                "replica"
+            } else {
+                "MAIN"
+            },
+            why,
+            held: began.elapsed(),
+        };
         if Instant::now() >= deadline {
-            return Err(NotAdmitted::HeldTooLong {
-                whom: if shared.reading.is_some() {
-                    "replica"
-                } else {
-                    "MAIN"
-                },
-                why,
-                held: began.elapsed(),
-            });
+            return Err(too_long());
         }
         if waiting.is_none() {
             waiting = Some(Waiting::begin(shared)?);
         }
         tokio::select! {
             changed = epochs.changed() => changed.map_err(|_| NotAdmitted::Ending)?,
-            () = sleep_until(again) => {}
+            () = sleep_until(again.min(deadline)) => if again >= deadline {
+                // A try that begins at the end would have no time.
+                return Err(too_long());
+            },
             () = changed(&mut news) => {}
             () = client.gone() => return Err(ClientError::from(WireError::Closed).into()),
         }
@@ -210,13 +219,14 @@ async fn changed(news: &mut Option<watch::Receiver<Option<Known>>>) {
     pending::<()>().await;
 }
 
-/// One try with one database.
+/// One try with one database, which may keep the client waiting until then.
 async fn try_once(
     shared: &Shared,
     client: &mut Client,
     epoch: &Arc<Epoch>,
     stay: Stay,
     route: Route,
+    until: Instant,
 ) -> Result<Box<Attached>, Failed> {
     if let Some(reading) = &shared.reading {
         let reading::Seated {
@@ -226,7 +236,7 @@ async fn try_once(
             version,
             answer,
             voice,
-        } = reading::try_once(shared, reading, client, epoch, route).await?;
+        } = reading::try_once(shared, reading, client, epoch, route, until).await?;
         let (backend, late) = backend.into_parts();
         return Ok(Box::new(Attached {
             backend,
@@ -241,7 +251,7 @@ async fn try_once(
             stay,
         }));
     }
-    let (backend, version, answer, voice) = let_in_by_main(shared, client, epoch, route).await?;
+    let (backend, version, answer, voice) = let_in_by_main(shared, client, epoch, route, until).await?;
     let (backend, late) = backend.into_parts();
     Ok(Box::new(Attached {
         backend,
@@ -257,21 +267,23 @@ async fn try_once(
     }))
 }
 
-/// A connection to a pod, for this client, or for the gateway itself.
+/// A connection to a pod, for this client, or for the gateway itself. Nothing is waited for beyond `until`, if there is
+/// such an end.
 pub(crate) async fn dial(
     shared: &Shared,
     pod: Ordinal,
     passport: Option<&Passport>,
+    until: Option<Instant>,
 ) -> Result<Backend, BackendError> {
     let config = &shared.config;
     let host = config.cluster.pod_host(pod, &config.namespace);
-    let addresses = tokio::time::timeout(
-        config.timeouts.connect,
-        shared.resolve.addresses(&host, config.backend_port),
-    );
-    let addresses = addresses
-        .await
-        .map_err(|_| BackendError::Silent)?
+    let patience = Patience {
+        timeouts: config.timeouts,
+        until,
+    };
+    let addresses = patience
+        .connect(shared.resolve.addresses(&host, config.backend_port))
+        .await?
         .map_err(BackendError::Resolve)?;
     let prelude = Prelude {
         header: config
@@ -280,7 +292,7 @@ pub(crate) async fn dial(
             .then(|| passport.map_or_else(proxy_header::own, Passport::header)),
         tls: shared.secure.back(&host).map_err(BackendError::Name)?,
     };
-    Backend::dial(&addresses, &prelude, config.timeouts, config.limits.login_message).await
+    Backend::dial(&addresses, &prelude, patience, config.limits.login_message).await
 }
 
 /// Has MAIN answer the client's login, and checks that it is the MAIN of the epoch on that very connection.
@@ -289,8 +301,9 @@ pub(super) async fn let_in_by_main(
     client: &mut Client,
     epoch: &Epoch,
     route: Route,
+    until: Instant,
 ) -> Result<(Backend, Version, Vec<u8>, Option<Arc<Voice>>), Failed> {
-    let mut backend = dial(shared, route.pod, client.passport()).await?;
+    let mut backend = dial(shared, route.pod, client.passport(), Some(until)).await?;
     let version = match backend.handshake(client.proposals()).await {
         Ok(version) => version,
         Err(BackendError::Handshake(HandshakeError::NoCommonVersion)) => {
@@ -299,10 +312,12 @@ pub(super) async fn let_in_by_main(
         Err(error) => return Err(error.into()),
     };
     client.agree(version).await?;
-    let mut answer = log_in(backend.ask(client.hello().await?).await?)?;
+    let hello = backend.excuse(client.hello()).await?;
+    let mut answer = log_in(backend.ask(hello).await?)?;
     if version.has_logon() {
         client.answer_hello(&answer).await?;
-        answer = log_in(backend.ask(client.logon().await?).await?)?;
+        let logon = backend.excuse(client.logon()).await?;
+        answer = log_in(backend.ask(logon).await?)?;
     }
     let Checked { role, mark, run_id } = backend.check(version).await?;
     let voice = run_id.map(|run_id| shared.control.hearing().answered(&run_id));

@@ -18,10 +18,15 @@ use socket2::SockRef;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
+
+/// How long a database may leave what it was sent without a sign of its machine. It is as long as keepalive takes for a
+/// silent connection, which counts for nothing while something is on its way.
+const LOST: Duration = Duration::from_mins(2);
 
 /// Answered from memory, also while a commit hangs.
 const ROLE: &str = "SHOW REPLICATION ROLE";
@@ -112,11 +117,38 @@ pub(crate) struct Checked {
     pub(crate) run_id: Option<String>,
 }
 
+/// How long is waited for a database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For each step.
+    pub(crate) timeouts: Timeouts,
+    /// For all of them, if somebody waits who is not to wait for longer.
+    pub(crate) until: Option<Instant>,
+}
+
+impl Patience {
+    /// For it to be reached.
+    pub(crate) async fn connect<T>(&self, step: impl Future<Output = T>) -> Result<T, BackendError> {
+        self.within(self.timeouts.connect, step).await
+    }
+
+    /// For one of its answers.
+    async fn answer<T>(&self, step: impl Future<Output = T>) -> Result<T, BackendError> {
+        self.within(self.timeouts.check, step).await
+    }
+
+    async fn within<T>(&self, bound: Duration, step: impl Future<Output = T>) -> Result<T, BackendError> {
+        let end = Instant::now() + bound;
+        let end = self.until.map_or(end, |until| until.min(end));
+        timeout_at(end, step).await.map_err(|_| BackendError::Silent)
+    }
+}
+
 /// A connection to a database.
 #[derive(Debug)]
 pub(crate) struct Backend {
     wire: Wire,
-    timeouts: Timeouts,
+    patience: Patience,
 }
 
 impl Backend {
@@ -124,21 +156,20 @@ impl Backend {
     pub(crate) async fn dial(
         addresses: &[SocketAddr],
         prelude: &Prelude,
-        timeouts: Timeouts,
+        patience: Patience,
         limit: usize,
     ) -> Result<Self, BackendError> {
         let mut last = BackendError::Silent;
         for address in addresses {
-            match timeout(timeouts.connect, TcpStream::connect(address)).await {
+            match patience.connect(TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    tune(&SockRef::from(&stream));
-                    let said = timeout(timeouts.check, prelude.say(stream)).await;
-                    let stream = said.map_err(|_| BackendError::Silent)??;
+                    tune(&SockRef::from(&stream), Some(LOST));
+                    let stream = patience.answer(prelude.say(stream)).await??;
                     let wire = Wire::new(stream, limit);
-                    return Ok(Self { wire, timeouts });
+                    return Ok(Self { wire, patience });
                 }
                 Ok(Err(error)) => last = BackendError::Connect(error),
-                Err(_) => last = BackendError::Silent,
+                Err(error) => last = error,
             }
         }
         Err(last)
@@ -151,9 +182,15 @@ impl Backend {
         let read = self
             .wire
             .read(|_, input| handshake.read(input).map_err(BackendError::from));
-        timeout(self.timeouts.check, read)
-            .await
-            .map_err(|_| BackendError::Silent)?
+        self.patience.answer(read).await?
+    }
+
+    /// Waits for somebody else, whose time is not this database's.
+    pub(crate) async fn excuse<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let began = Instant::now();
+        let done = other.await;
+        self.patience.until = self.patience.until.map(|until| until + began.elapsed());
+        done
     }
 
     /// Sends a message of the client on, and gives what the database said.
@@ -163,8 +200,7 @@ impl Backend {
     }
 
     async fn message(&mut self) -> Result<Vec<u8>, BackendError> {
-        let message = timeout(self.timeouts.check, self.wire.message());
-        Ok(message.await.map_err(|_| BackendError::Silent)??)
+        Ok(self.patience.answer(self.wire.message()).await??)
     }
 
     /// Asks for role and mark, with the client's own identity, on its own connection.

@@ -42,12 +42,17 @@ pub(crate) enum End {
     NotMain,
     /// The gateway refused to go on.
     Refused,
+    /// The client takes nothing of what it is sent.
+    NotReading,
 }
 
 const NO_ROLES: &str = "Roles and replicas are Mainstay's: this statement is not sent on to the database.";
 /// A replica would have said something like it.
 const NO_WRITES: &str =
     "No replica takes reads now, so MAIN does, and this statement may write: send it to the port for writes.";
+/// It says so itself, as long as it is a replica; of its promotion this gateway may hear late.
+const NO_WRITES_NEXT: &str =
+    "This replica may be the next MAIN, and this statement may write: send it to the port for writes.";
 
 /// What a client has said that is not settled yet. It outlives the database.
 #[derive(Debug)]
@@ -104,8 +109,8 @@ impl Forward<'_> {
             let mut bytes = Vec::with_capacity(answer.len().saturating_add(8));
             frame_into(&mut bytes, &answer);
             drop(answer);
-            if self.client.write_all(&bytes).await.is_err() {
-                return End::Client;
+            if let Err(end) = self.say(&bytes).await {
+                return end;
             }
             self.course.now().giving = false;
         }
@@ -155,6 +160,19 @@ impl Forward<'_> {
         done.err().unwrap_or(End::Backend)
     }
 
+    /// Sends the client something. One that takes nothing of it is not waited for without end: its buffer and its query
+    /// would stay as long as it likes.
+    async fn say(&self, bytes: &[u8]) -> Result<(), End> {
+        let stall = self.shared.config.timeouts.stall;
+        self.client.write_within(bytes, stall).await.map_err(|error| {
+            if error.kind() != io::ErrorKind::TimedOut {
+                return End::Client;
+            }
+            self.shared.metrics.refused("client_not_reading");
+            End::NotReading
+        })
+    }
+
     fn lost(&self) -> End {
         if self.course.now().gone {
             End::Client
@@ -172,7 +190,7 @@ impl Forward<'_> {
         if let Some(passport) = self.passport {
             passport.went_down(count(bytes));
         }
-        self.client.write_all(bytes).await.map_err(|_| End::Client)?;
+        self.say(bytes).await?;
         // After they were written: something of ours may go out now, if no message is cut in two.
         let mut now = self.course.now();
         now.giving = !answers.is_between();
@@ -204,9 +222,13 @@ struct Up<'a> {
 impl Up<'_> {
     async fn run(&mut self) -> End {
         let early = mem::take(&mut self.inbox.early);
-        // Read clients do not write because they happen to be with MAIN.
-        let main_for_reads = self.to.with == With::Main && self.to.shared.reading.is_some();
-        self.inbox.requests.only_reads(main_for_reads);
+        // Read clients do not write because they happen to be with MAIN, or with who becomes it under them.
+        let may_write = match self.to.with {
+            With::Main => true,
+            With::Replica(pod) => pod.is_authority(),
+        };
+        let only_reads = may_write && self.to.shared.reading.is_some();
+        self.inbox.requests.only_reads(only_reads);
         let mut done = self.take(&early).await;
         drop(early);
         let mut busy = false;
@@ -272,7 +294,8 @@ impl Up<'_> {
                     self.to.course.now().torn = true;
                     self.send(bytes.get(from..begin).unwrap_or_default()).await?;
                     let (kind, why) = match seen {
-                        Seen::Write { .. } => ("write", NO_WRITES),
+                        Seen::Write { .. } if self.to.with == With::Main => ("write", NO_WRITES),
+                        Seen::Write { .. } => ("write", NO_WRITES_NEXT),
                         Seen::RoleStatement { .. } | Seen::Ended { .. } => ("role_statement", NO_ROLES),
                     };
                     Box::pin(self.refuse(kind, why)).await?;
@@ -407,7 +430,7 @@ impl Up<'_> {
     async fn answer(&self, response: &Response<'_>) -> Result<(), End> {
         let mut bytes = Vec::new();
         response.frame(&mut bytes).map_err(|_| End::Refused)?;
-        self.to.client.write_all(&bytes).await.map_err(|_| End::Client)
+        self.to.say(&bytes).await
     }
 }
 

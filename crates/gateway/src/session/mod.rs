@@ -52,7 +52,7 @@ use socket2::{SockRef, TcpKeepalive};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
-use talk::{Alone, Loss, Reply};
+use talk::Alone;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) secure: Arc<Secure>,
     /// Which sessions are logged.
     pub(crate) access: Arc<Sampler>,
-    /// One for each connection that may wait.
+    /// One for each connection of this port that may wait.
     pub(crate) waiting: Arc<Semaphore>,
     /// The gateway is told to stop.
     pub(crate) ending: Signal,
@@ -86,7 +86,7 @@ impl Shared {
             buffers,
             secure,
             access,
-            waiting,
+            waiting: _,
             ending,
             reading: _,
         } = self;
@@ -98,7 +98,8 @@ impl Shared {
             buffers: buffers.clone(),
             secure: Arc::clone(secure),
             access: Arc::clone(access),
-            waiting: Arc::clone(waiting),
+            // Of its own: readers that wait for a replica take no place from writers that wait for MAIN.
+            waiting: config.limits.places_to_wait(),
             ending: ending.clone(),
             reading: Some(reading),
         }
@@ -119,13 +120,13 @@ impl Shared {
 /// that it holds in itself.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
     let _reader = shared.reading.as_ref().map(Reading::reader);
-    let (limits, timeouts) = (shared.config.limits, shared.config.timeouts);
     let passport = Passport::wanted(&shared.config, shared.access.choose(), ends);
     let stream = match arrive::secure(&shared, stream).await {
         Ok(stream) => stream,
         Err(error) => return shared.metrics.refused(error.kind()),
     };
-    let greeted = Client::greet(stream, passport, limits.login_message, timeouts.client);
+    let (limit, patience) = (shared.config.limits.login_message, shared.config.timeouts.client);
+    let greeted = Client::greet(stream, passport, limit, patience);
     let mut client = match Box::pin(greeted).await {
         Ok(client) => client,
         Err(error) => return shared.metrics.refused(error.kind()),
@@ -134,9 +135,12 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
         Ok(admitted) => {
             let end = go_on(&shared, &mut client, admitted).await;
             client.log(end.name());
-            // Who left, or closed its half, reads no last words; everybody else may have some on the way.
-            if end != Over::Client {
-                Box::pin(client.close()).await;
+            match end {
+                // Who left, or closed its half, reads no last words; everybody else may have some on the way.
+                Over::Client => {}
+                // Nor does the system keep what it has not taken.
+                Over::NotReading => client.stream().forget(),
+                Over::Refused | Over::Closed | Over::Parked => Box::pin(client.close()).await,
             }
         }
         Err(refusal) => {
@@ -148,17 +152,28 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
     }
 }
 
-/// Small messages go at once, and a peer whose machine is gone is noticed within minutes. Without either it only
-/// takes longer.
+/// Small messages go at once, and a peer whose machine is gone is noticed within minutes: a silent one by keepalive, one
+/// that was sent something after `lost`. Without either it only takes longer.
 ///
 /// What is accepted by a listener is tuned as that was.
-pub(crate) fn tune(socket: &SockRef<'_>) {
+pub(crate) fn tune(socket: &SockRef<'_>, lost: Option<Duration>) {
     socket.set_tcp_nodelay(true).ok();
+    socket.set_tcp_user_timeout(lost).ok();
     let alive = TcpKeepalive::new()
         .with_time(Duration::from_mins(1))
         .with_interval(Duration::from_secs(15))
         .with_retries(4);
     socket.set_tcp_keepalive(&alive).ok();
+}
+
+/// When the system gives a client up that has not taken what it was sent.
+///
+/// The system does not tell a machine that is gone from a client that does not read, and keepalive waits as long as this,
+/// too. So it is later than what the gateway itself allows, and where that is much there is none.
+pub(crate) fn client_lost(stall: Duration) -> Option<Duration> {
+    const MARGIN: Duration = Duration::from_secs(30);
+    const MOST: Duration = Duration::from_mins(10);
+    (stall <= MOST).then(|| stall + MARGIN)
 }
 
 /// Counts itself as long as it lives, also when its session is aborted.
@@ -219,6 +234,8 @@ enum Over {
     Client,
     /// The gateway refused to go on.
     Refused,
+    /// The client did not read.
+    NotReading,
     /// Its database was lost in the middle of something, or closed because of what the client said.
     Closed,
     /// Without a database: the client left, or none was found.
@@ -230,6 +247,7 @@ impl Over {
         match self {
             Self::Client => "client",
             Self::Refused => "refused",
+            Self::NotReading => "not_reading",
             Self::Closed => "closed",
             Self::Parked => "parked",
         }
@@ -258,6 +276,7 @@ async fn go_on(shared: &Shared, client: &mut Client, mut attached: Box<Attached>
             (End::Client, _) if now.closes => return Over::Closed,
             (End::Client, _) => return Over::Client,
             (End::Refused, _) => return Over::Refused,
+            (End::NotReading, _) => return Over::NotReading,
             (End::Cut | End::Drained, With::Main) => "The MAIN was changed.",
             (End::Cut | End::Drained, With::Replica(_)) => "The replica takes no reads any more.",
             (End::Ending, _) => ENDING,
@@ -363,7 +382,14 @@ async fn part(
         return None;
     }
     let refused = inbox.refusing != Refusing::No;
-    let left = talk.left(begun && !refused);
+    let mut left = talk.left(begun && !refused);
+    // An ASYNC replica commits nothing of what it is told, and is never promoted. The SYNC one may have been, if this
+    // gateway heard of it too late.
+    if let With::Replica(pod) = with
+        && !pod.is_authority()
+    {
+        left.nothing_was_committed();
+    }
     let parked = Parked {
         shared,
         client: client.stream(),
@@ -374,14 +400,6 @@ async fn part(
     let replies: Vec<_> = left
         .replies
         .into_iter()
-        .map(|reply| match (reply, with) {
-            // An ASYNC replica commits nothing of what it is told, and is never promoted. The SYNC one may have been,
-            // if this gateway heard of it too late.
-            (Reply::Failure(Loss::Unknown), With::Replica(pod)) if !pod.is_authority() => {
-                Reply::Failure(Loss::Nothing)
-            }
-            (reply, _) => reply,
-        })
         .map(|reply| parked.response(reply))
         .collect();
     parked.say(&replies).await.ok()?;
@@ -449,6 +467,16 @@ mod tests {
 
     const fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
         size_of::<F>()
+    }
+
+    #[test]
+    fn the_system_gives_no_client_up_before_the_gateway_does() {
+        for seconds in [1, 120, 300, 600] {
+            let stall = Duration::from_secs(seconds);
+            assert!(client_lost(stall).unwrap() > stall);
+        }
+        // A client that is gone would be noticed as late.
+        assert_eq!(client_lost(Duration::from_hours(24)), None);
     }
 
     #[test]

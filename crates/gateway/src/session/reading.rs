@@ -15,6 +15,7 @@ use mainstay_core::memgraph::gate::Route;
 use mainstay_core::memgraph::observed::Role;
 use mainstay_core::memgraph::read_gate::{LetIn, NotRead};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A client that MAIN let in. It is let in once for each term, not for each replica that it reads from.
 #[derive(Debug)]
@@ -42,15 +43,16 @@ pub(super) async fn try_once(
     client: &mut Client,
     epoch: &Arc<Epoch>,
     route: Route,
+    until: Instant,
 ) -> Result<Seated, Failed> {
-    let (by, version, answer) = log_in_once(shared, client, epoch, route).await?;
+    let (by, version, answer) = log_in_once(shared, client, epoch, route, until).await?;
     let seat = reading.seat(epoch, by).map_err(BackendError::NoReader)?;
     // With MAIN it is a stay in the epoch of writers, and the order matters as much.
     let stay = seat.epoch.stay();
     let attached = tokio::select! {
         biased;
         () = seat.epoch.draining() => return Err(BackendError::NoReader(NotRead::NotFollowing).into()),
-        attached = attach(shared, client, &seat, version, route) => attached,
+        attached = attach(shared, client, &seat, version, route, until) => attached,
     };
     match attached {
         Ok((backend, voice)) => Ok(Seated {
@@ -74,6 +76,7 @@ async fn log_in_once(
     client: &mut Client,
     epoch: &Epoch,
     route: Route,
+    until: Instant,
 ) -> Result<(LetIn, Version, Vec<u8>), Failed> {
     let now = LetIn {
         by: route.pod,
@@ -85,7 +88,7 @@ async fn log_in_once(
         return Ok((now, *version, answer.clone()));
     }
     // The connection to MAIN has done its part when this returns.
-    let (_, version, answer, _) = let_in_by_main(shared, client, epoch, route).await?;
+    let (_, version, answer, _) = let_in_by_main(shared, client, epoch, route, until).await?;
     client.login = Some(Box::new(Login {
         by: now,
         version,
@@ -100,13 +103,14 @@ async fn attach(
     seat: &Seat,
     version: Version,
     route: Route,
+    until: Instant,
 ) -> Result<(Backend, Option<Arc<Voice>>), Failed> {
     if seat.is_main {
         // As a writer: MAIN is checked on this very connection, and the session obeys the record as writers do.
-        let (backend, _, _, voice) = let_in_by_main(shared, client, &seat.epoch, route).await?;
+        let (backend, _, _, voice) = let_in_by_main(shared, client, &seat.epoch, route, until).await?;
         return Ok((backend, voice));
     }
-    Ok((with_replica(shared, client, seat, version).await?, None))
+    Ok((with_replica(shared, client, seat, version, until).await?, None))
 }
 
 /// Says handshake, HELLO and LOGON as the client said them. MAIN has let the client in: a replica has no users and takes
@@ -116,8 +120,9 @@ async fn with_replica(
     client: &mut Client,
     seat: &Seat,
     version: Version,
+    until: Instant,
 ) -> Result<Backend, Failed> {
-    let mut backend = dial(shared, seat.pod, client.passport()).await?;
+    let mut backend = dial(shared, seat.pod, client.passport(), Some(until)).await?;
     backend.handshake(Proposals::only(version)).await?;
     takes(&backend.ask(client.hello().await?).await?)?;
     if version.has_logon() {

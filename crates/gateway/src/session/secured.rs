@@ -6,6 +6,7 @@
 use super::stream::read_what_is_there;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use socket2::SockRef;
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,9 +114,19 @@ impl Secured {
         Ok(written)
     }
 
+    /// Gives the socket what was written; `false` if it takes no more for now.
+    pub(crate) fn try_flush(&self) -> io::Result<bool> {
+        give(&mut self.tls(), &self.tcp)
+    }
+
+    /// Gives the socket something, whatever it last said of itself.
+    pub(crate) fn offer(&self) -> io::Result<usize> {
+        self.tls().write_tls(&mut &*SockRef::from(&self.tcp))
+    }
+
     /// Ends when everything that was written is with the socket.
-    pub(crate) async fn flush(&self) -> io::Result<()> {
-        while !give(&mut self.tls(), &self.tcp)? {
+    async fn flush(&self) -> io::Result<()> {
+        while !self.try_flush()? {
             poll_fn(|context| self.tcp.poll_write_ready(context)).await?;
         }
         Ok(())

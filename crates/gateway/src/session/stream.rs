@@ -6,11 +6,12 @@
 use super::secured::Secured;
 use socket2::SockRef;
 use std::future::poll_fn;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// A connection.
 #[derive(Debug)]
@@ -66,24 +67,72 @@ impl Stream {
     }
 
     /// Sends everything. Dropped early, some of it was sent.
-    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
+    pub(crate) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes, None).await
+    }
+
+    /// The same, to somebody who takes something of it each time within the bound.
+    pub(crate) async fn write_within(&self, bytes: &[u8], stall: Duration) -> io::Result<()> {
+        self.write(bytes, Some(stall)).await
+    }
+
+    async fn write(&self, bytes: &[u8], stall: Option<Duration>) -> io::Result<()> {
+        match self.write_some(bytes)? {
+            None => Ok(()),
+            // Boxed, so that a session does not carry what is rare.
+            Some(rest) => Box::pin(self.write_rest(rest, stall)).await,
+        }
+    }
+
+    /// Sends what goes at once, and gives the rest; `None` if everything is with the system.
+    fn write_some<'a>(&self, mut bytes: &'a [u8]) -> io::Result<Option<&'a [u8]>> {
+        loop {
             let written = match self {
+                Self::Plain(_) if bytes.is_empty() => return Ok(None),
                 Self::Plain(tcp) => tcp.try_write(bytes),
+                Self::Tls(secured) if bytes.is_empty() => {
+                    return Ok((!secured.try_flush()?).then_some(bytes));
+                }
                 Self::Tls(secured) => secured.try_write(bytes),
             };
             match written {
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    poll_fn(|context| self.tcp().poll_write_ready(context)).await?;
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(bytes)),
                 Err(error) => return Err(error),
             }
         }
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Tls(secured) => secured.flush().await,
+    }
+
+    async fn write_rest(&self, mut bytes: &[u8], stall: Option<Duration>) -> io::Result<()> {
+        loop {
+            let writable = poll_fn(|context| self.tcp().poll_write_ready(context));
+            let waited = match stall {
+                None => Ok(writable.await),
+                Some(stall) => timeout(stall, writable).await,
+            };
+            match waited {
+                Ok(writable) => writable?,
+                Err(_) => bytes = bytes.get(self.offer(bytes)?..).unwrap_or_default(),
+            }
+            match self.write_some(bytes)? {
+                None => return Ok(()),
+                Some(rest) => bytes = rest,
+            }
         }
+    }
+
+    /// Asks the socket itself: it says that it is writable only when much of its buffer is free, and whoever takes little
+    /// takes something.
+    fn offer(&self, bytes: &[u8]) -> io::Result<usize> {
+        let offered = match self {
+            Self::Plain(tcp) => (&*SockRef::from(tcp)).write(bytes),
+            // What it takes is not of these bytes.
+            Self::Tls(secured) => secured.offer().map(|_| 0),
+        };
+        offered.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })
     }
 
     /// Says that nothing more is said.
@@ -116,5 +165,53 @@ pub(super) fn read_what_is_there(tcp: &TcpStream, buffer: &mut [u8]) -> io::Resu
     match read {
         Some(read) => Ok(read),
         None => asked.map(|()| 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+    use tokio::time::{Instant, sleep};
+
+    async fn pair() -> (Stream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (accepted.unwrap().0.into(), client.unwrap())
+    }
+
+    const STALL: Duration = Duration::from_millis(300);
+
+    #[tokio::test]
+    async fn who_takes_nothing_is_given_up_after_the_bound() {
+        let (stream, _client) = pair().await;
+        let began = Instant::now();
+        let told = stream.write_within(&vec![0; 64 << 20], STALL).await.unwrap_err();
+        assert_eq!(told.kind(), io::ErrorKind::TimedOut);
+        assert!(
+            began.elapsed() >= STALL && began.elapsed() < STALL * 20,
+            "{:?}",
+            began.elapsed()
+        );
+    }
+
+    /// Far less in that time than makes the system call the socket writable.
+    #[tokio::test]
+    async fn who_takes_little_is_waited_for() {
+        let (stream, mut client) = pair().await;
+        let bytes = vec![7; 6 << 20];
+        let began = Instant::now();
+        let reads = async {
+            let (mut some, mut all) = (vec![0; 128 << 10], 0);
+            while all < bytes.len() {
+                all += client.read(&mut some).await.unwrap();
+                sleep(STALL / 5).await;
+            }
+        };
+        let (written, ()) = tokio::join!(stream.write_within(&bytes, STALL), reads);
+        written.unwrap();
+        assert!(began.elapsed() > STALL * 4, "{:?}", began.elapsed());
     }
 }

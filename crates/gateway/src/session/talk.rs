@@ -100,6 +100,20 @@ pub(crate) struct Left {
     pub(crate) alone: Option<Alone>,
 }
 
+impl Left {
+    /// Its database was one that commits nothing: everything may be tried again, also what is told with the next request.
+    pub(crate) fn nothing_was_committed(&mut self) {
+        for reply in &mut self.replies {
+            if let Reply::Failure(loss) = reply {
+                *loss = Loss::Nothing;
+            }
+        }
+        if let Some(loss) = self.alone.as_mut().and_then(|alone| alone.lost.as_mut()) {
+            *loss = Loss::Nothing;
+        }
+    }
+}
+
 /// Follows one session. It keeps a byte or two for each request that is not answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Talk {

@@ -4,6 +4,7 @@ mod cluster;
 mod faults;
 mod hand;
 mod ledger;
+mod pace;
 mod phases;
 mod place;
 mod report;
@@ -14,6 +15,7 @@ mod writer;
 use self::faults::{Alive, Drill};
 use self::hand::Clients;
 use self::ledger::Write;
+use self::pace::Pace;
 use self::place::{Elsewhere, Place, Wanted};
 use self::report::{Summary, foot, head, line};
 use self::round::{Done, Plan, Witness, round, until_well};
@@ -22,6 +24,7 @@ use crate::sandbox::site::Options;
 use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
 use clap::Args;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -59,6 +62,9 @@ pub(crate) struct Arguments {
     /// Milliseconds that each client waits after a write; 0 is as fast as it goes.
     #[arg(long, default_value_t = 2)]
     pace_ms: u64,
+    /// Writes in a second, of all clients together, whatever an answer takes; as many --writers as that needs.
+    #[arg(long, value_name = "WRITES", conflicts_with = "pace_ms")]
+    rate: Option<NonZeroU32>,
     /// Seconds that the cluster may take to be serving and protected again.
     #[arg(long, default_value_t = 120)]
     patience: u64,
@@ -228,6 +234,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         writers,
         client,
         pace_ms,
+        rate,
         patience,
         sandbox,
         memgraph,
@@ -260,7 +267,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
             [] => Clients::Own,
             commands => Clients::Programs(commands.iter().map(|line| line.as_str().into()).collect()),
         },
-        pace: Duration::from_millis(pace_ms),
+        pace: rate.map_or(Pace::Pause(Duration::from_millis(pace_ms)), Pace::Rate),
         patience: Duration::from_secs(patience),
     };
     let wanted = match (kubeconfig, cluster, bolt) {
@@ -321,6 +328,18 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_asked_for_instead_of_a_pause() {
+        let pace = |line: &str| {
+            let Program { arguments } =
+                Program::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{error}"));
+            parse(arguments).unwrap().0.pace
+        };
+        assert_eq!(pace("drill switchover"), Pace::Pause(Duration::from_millis(2)));
+        let rate = NonZeroU32::new(200).unwrap();
+        assert_eq!(pace("drill switchover --writers 8 --rate 200"), Pace::Rate(rate));
+    }
+
+    #[test]
     fn what_would_be_ignored_is_refused() {
         assert_eq!(refused("drill kill-main"), "taken, 1 rounds");
         let elsewhere = "drill kill-main --kubeconfig x --cluster db --bolt h:1";
@@ -329,6 +348,8 @@ mod tests {
             "taken, 1 rounds"
         );
         for line in [
+            "drill kill-main --rate 200 --pace-ms 5".to_owned(),
+            "drill kill-main --rate 0".to_owned(),
             "drill kill-main --namespace db".to_owned(),
             "drill kill-main --username a".to_owned(),
             "drill kill-main --password b".to_owned(),

@@ -4,6 +4,7 @@ use super::cluster::{ClusterError, Look};
 use super::faults::{Alive, Drill, Effect, Fault, FaultError, Injector};
 use super::hand::Clients;
 use super::ledger::{Account, Gap, Number, Write};
+use super::pace::Pace;
 use super::phases::{Before, Phases, phases};
 use super::writer::{ReadError, Target, Writers, read_back, remove};
 use serde::Serialize;
@@ -28,7 +29,7 @@ pub(crate) struct Plan {
     pub(crate) alive: Alive,
     pub(crate) writers: u16,
     pub(crate) clients: Clients,
-    pub(crate) pace: Duration,
+    pub(crate) pace: Pace,
     /// How long the cluster may take to be well.
     pub(crate) patience: Duration,
 }

@@ -2,6 +2,7 @@
 
 use super::hand::{Clients, Hand};
 use super::ledger::{Answer, Ledger, Number, Write};
+use super::pace::{Pace, Schedule};
 use bolt::message::{Auth, Failure, Run};
 use sandbox::standin::memgraph::client::{Client, ClientError, Outcome};
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// How long a client waits for an answer; longer than a gateway holds a connection.
@@ -52,14 +53,15 @@ pub(crate) enum ReadError {
 }
 
 impl Writers {
-    /// Starts them. Numbers are drawn from `numbers`; `pace` is the pause after each write.
+    /// Starts them. Numbers are drawn from `numbers`.
     pub(crate) fn start(
         target: &Target,
         clients: &Clients,
         count: u16,
-        pace: Duration,
+        pace: Pace,
         numbers: &Arc<AtomicI64>,
     ) -> Self {
+        let schedule = Arc::new(Schedule::new(pace));
         let stop = CancellationToken::new();
         let began = Instant::now();
         let last = Arc::new(AtomicU64::new(0));
@@ -67,7 +69,7 @@ impl Writers {
         for client in 0..count {
             let writer = Writer {
                 target: target.clone(),
-                pace,
+                schedule: Arc::clone(&schedule),
                 numbers: Arc::clone(numbers),
                 stop: stop.clone(),
                 began,
@@ -107,7 +109,7 @@ impl Writers {
 
 struct Writer {
     target: Target,
-    pace: Duration,
+    schedule: Arc<Schedule>,
     numbers: Arc<AtomicI64>,
     stop: CancellationToken,
     began: Instant,
@@ -119,6 +121,11 @@ impl Writer {
     async fn run(mut self) -> Vec<Write> {
         let mut noted = Vec::new();
         while !self.stop.is_cancelled() {
+            let due = self.began + self.schedule.due(self.began.elapsed());
+            // Whoever waits for its turn when the round is over has nothing to end.
+            if self.stop.run_until_cancelled(sleep_until(due)).await.is_none() {
+                break;
+            }
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             let began = self.began.elapsed();
             let answer = self.hand.write(&self.target, number).await;
@@ -132,7 +139,7 @@ impl Writer {
             if answer == Answer::Acknowledged {
                 let at = u64::try_from(ended.as_micros()).unwrap_or(u64::MAX);
                 self.last.fetch_max(at, Ordering::Relaxed);
-                sleep(self.pace).await;
+                sleep(self.schedule.rest()).await;
             } else {
                 sleep(AGAIN).await;
             }

@@ -158,6 +158,8 @@ pub(crate) fn cluster() -> ClusterName {
 pub(crate) fn config(name: &str) -> Config {
     let mut config = Config::new(cluster(), "db", name);
     config.token = PushToken::Fixed(TOKEN.to_owned());
+    // Nobody else sends clients here.
+    config.timeouts.leaving = Duration::ZERO;
     config
 }
 
@@ -229,7 +231,11 @@ pub(crate) fn login_failure(client: Result<Client, ClientError>) -> Failure<'sta
 
 /// One request to the admin port: status and body.
 pub(crate) async fn http(gateway: &Gateway, head: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(gateway.admin()).await.unwrap();
+    http_at(gateway.admin(), head, body).await
+}
+
+pub(crate) async fn http_at(admin: SocketAddr, head: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(admin).await.unwrap();
     let request = format!(
         "{head}\r\nHost: gateway\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()

@@ -1,9 +1,12 @@
 //! Databases and clients that do not behave.
 
-use crate::bed::{Bed, Database, PATIENCE, metric, no_main, serving, until, write};
+use crate::bed::{Bed, Database, PATIENCE, login_failure, metric, no_main, serving, until, write};
+use crate::scripted::VERSION;
 use bolt::handshake::Proposals;
-use bolt::message::FailureClass;
-use std::time::Duration;
+use bolt::message::{Auth, FailureClass, Hello, Request};
+use bolt::packstream::Dict;
+use sandbox::standin::memgraph::Fault;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -61,11 +64,7 @@ async fn a_database_that_never_answers_costs_a_client_the_check_and_not_more() {
     })
     .await;
     let refused = timeout(PATIENCE, bed.client()).await.expect("an answer");
-    assert!(
-        crate::bed::login_failure(refused)
-            .message
-            .contains("no answer in time")
-    );
+    assert!(login_failure(refused).message.contains("no answer in time"));
     assert!(metric(&bed.gateway, "checks_total{kind=\"silent\"}").await > 0.0);
 }
 
@@ -82,7 +81,7 @@ async fn a_database_that_dies_costs_its_sessions_a_wait_and_the_next_is_checked(
     until("noticed", async || metric(&bed.gateway, "parked").await > 0.0).await;
     let held = write(&mut client).await.unwrap_err();
     assert_eq!(held.class(), FailureClass::Transient, "{held}");
-    crate::bed::login_failure(bed.client().await);
+    login_failure(bed.client().await);
     assert!(metric(&bed.gateway, "checks_total{kind=\"unreachable\"}").await > 0.0);
 }
 
@@ -144,16 +143,13 @@ async fn garbage_after_the_login_is_the_databases_to_refuse() {
     let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();
     stream.write_all(&Proposals::MEMGRAPH.to_bytes()).await.unwrap();
     let mut login = Vec::new();
-    let hello = bolt::message::Hello {
+    let hello = Hello {
         user_agent: "test/1".into(),
         auth: None,
-        extra: bolt::packstream::Dict::new(),
+        extra: Dict::new(),
     };
     let version = bolt::version::Version::V5_2;
-    for request in [
-        bolt::message::Request::Hello(hello),
-        bolt::message::Request::Logon(bolt::message::Auth::None),
-    ] {
+    for request in [Request::Hello(hello), Request::Logon(Auth::None)] {
         request.frame(version, &mut login).unwrap();
     }
     // Behind the login, in the same packet: a message that no version has.
@@ -169,6 +165,53 @@ async fn garbage_after_the_login_is_the_databases_to_refuse() {
         "{answer:02x?}"
     );
     write(&mut bed.client().await.unwrap()).await.unwrap();
+}
+
+/// Each of its answers comes in time, and all of them together do not.
+#[tokio::test]
+async fn a_database_that_is_slow_with_every_answer_holds_a_client_no_longer_than_the_bound() {
+    let main = Database::main(Some(4)).await;
+    main.server.inject(&Fault::SlowBolt { ms: 300 }).unwrap();
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.check = Duration::from_millis(400);
+        config.timeouts.connect = Duration::from_millis(100);
+        config.timeouts.hold = Duration::from_millis(600);
+    })
+    .await;
+    let began = Instant::now();
+    let told = login_failure(bed.client().await);
+    assert_eq!(told.class(), FailureClass::Transient, "{told}");
+    assert!(
+        began.elapsed() < Duration::from_millis(1_100),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// Its time is not the database's.
+#[tokio::test]
+async fn a_client_that_takes_longer_to_log_in_than_anybody_is_held_is_let_in() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.check = Duration::from_millis(200);
+        config.timeouts.connect = Duration::from_millis(200);
+        config.timeouts.hold = Duration::ZERO;
+    })
+    .await;
+    let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();
+    stream.write_all(&Proposals::MEMGRAPH.to_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut login = Vec::new();
+    let hello = Hello {
+        user_agent: "slow/1".into(),
+        auth: None,
+        extra: Dict::new(),
+    };
+    for request in [Request::Hello(hello), Request::Logon(Auth::None)] {
+        request.frame(VERSION, &mut login).unwrap();
+    }
+    stream.write_all(&login).await.unwrap();
+    until("let in", async || metric(&bed.gateway, "sessions").await > 0.0).await;
 }
 
 #[tokio::test]
@@ -189,7 +232,7 @@ async fn more_connections_than_allowed_are_closed_at_once() {
 #[tokio::test]
 async fn a_client_that_leaves_while_it_is_held_frees_its_place() {
     let bed = Bed::with(Some(no_main(&serving(4, 0), 0)), &[], |config| {
-        config.limits.waiting = 1;
+        config.limits.waiting = Some(1);
         config.timeouts.hold = Duration::from_hours(1);
     })
     .await;

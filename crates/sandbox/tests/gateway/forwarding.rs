@@ -144,7 +144,7 @@ async fn a_connection_is_held_no_longer_than_the_bound_and_told_to_try_again() {
 #[tokio::test]
 async fn only_so_many_wait() {
     let bed = Bed::with(Some(no_main(&serving(4, 0), 0)), &[], |config| {
-        config.limits.waiting = 1;
+        config.limits.waiting = Some(1);
         config.timeouts.hold = Duration::from_secs(5);
     })
     .await;

@@ -1,9 +1,11 @@
 //! A gateway in a small Kubernetes: its Lease, the record's ConfigMap, and an API that fails.
 
 use crate::bed::{
-    Database, PATIENCE, TOKEN, cluster, config, connect, data, is_cut, metric, no_main, pods, push, serving,
-    until, write,
+    Database, PATIENCE, TOKEN, cluster, config, connect, count, data, http, is_cut, login_failure, metric,
+    no_main, pods, push, serving, until, write,
 };
+use crate::reads_bed::{POLICY, reads};
+use bolt::message::Auth;
 use gateway::{Config, Gateway, Plane, Pod};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -11,8 +13,11 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::objects::{CLUSTER_LABEL, Confirmation, ROLE_LABEL};
+use mainstay_core::memgraph::read_gate;
 use sandbox::kube::Kubernetes;
 use sandbox::kube::faults::{Fault, On};
+use sandbox::standin::memgraph::client::Client;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -254,6 +259,53 @@ async fn what_an_earlier_process_confirmed_is_not_taken_back_before_there_is_a_r
     assert_eq!(again.confirmation().term, Term(0));
 }
 
+/// After a restart a push may be older than what the last process confirmed: only what was read says that it is not.
+#[tokio::test]
+async fn a_push_opens_nothing_as_long_as_no_record_was_read() {
+    let some = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+    for found in [
+        None,
+        some("record", "{ half of a rec"),
+        some("targetMainIndex", "0"),
+    ] {
+        let world = World::new().await;
+        let main = Database::main(Some(4)).await;
+        if found.is_some() {
+            let mut map = ConfigMap {
+                data: found.clone(),
+                ..ConfigMap::default()
+            };
+            map.metadata.name = Some(cluster().record());
+            world
+                .records()
+                .create(&PostParams::default(), &map)
+                .await
+                .unwrap();
+        }
+        let gateway = world
+            .gateway(&[main.server.bolt()], |config| {
+                config.timeouts.hold = Duration::from_millis(300);
+            })
+            .await;
+        until("registered", async || metric(&gateway, "registered").await > 0.0).await;
+        assert_eq!(push(&gateway, &serving(4, 0), TOKEN).await.0, 200);
+        assert_eq!(gateway.confirmation().term, Term(4), "it is obeyed, {found:?}");
+        // Many times as long as it takes to read.
+        login_failure(connect(&gateway).await);
+        assert_eq!(
+            http(&gateway, "GET /readyz HTTP/1.1", "").await.0,
+            503,
+            "{found:?}"
+        );
+        world.write(&serving(4, 0)).await;
+        until("ready", async || {
+            http(&gateway, "GET /readyz HTTP/1.1", "").await.0 == 200
+        })
+        .await;
+        write(&mut connect(&gateway).await.unwrap()).await.unwrap();
+    }
+}
+
 /// A cluster that hibernates, and whether it still wants to.
 struct Asleep {
     world: World,
@@ -337,6 +389,32 @@ async fn a_connection_wakes_a_cluster_that_hibernates_and_is_served_when_it_is_a
     .await;
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert!(asleep.sleeps().await);
+    assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
+}
+
+#[tokio::test]
+async fn a_connection_to_the_port_for_reads_wakes_it_too() {
+    let asleep = Asleep::new().await;
+    let main = Database::main(Some(5)).await;
+    let gateway = asleep
+        .world
+        .gateway(&[main.server.bolt()], |config| {
+            config.reads = Some(reads(read_gate::Reads {
+                from_main: true,
+                ..POLICY
+            }));
+            config.timeouts.hold = Duration::from_millis(100);
+            config.timeouts.wake = Some(PATIENCE);
+        })
+        .await;
+    until("read", async || gateway.confirmation().term == Term(4)).await;
+    let connects = Client::connect_within(gateway.reads().unwrap(), Auth::None, PATIENCE);
+    let wakes = async {
+        until("woken", async || !asleep.sleeps().await).await;
+        asleep.world.write(&serving(5, 0)).await;
+    };
+    let (client, ()) = tokio::join!(connects, wakes);
+    assert_eq!(count(&mut client.unwrap()).await, 0);
     assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
 }
 

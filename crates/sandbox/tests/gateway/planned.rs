@@ -1,6 +1,6 @@
 //! A planned move: what runs may end, what is new waits, and nobody sees an error.
 
-use crate::bed::{Bed, Database, metric, moving, serving, taken, until, write};
+use crate::bed::{Bed, Database, http, metric, moving, serving, taken, until, write};
 use bolt::message::{Extra, Request};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::ids::Term;
@@ -45,6 +45,40 @@ async fn running_transactions_end_on_the_old_main_and_new_ones_begin_on_the_next
     idle.commit().await.unwrap();
     write(&mut running).await.unwrap();
     assert_eq!((old.count().await, new.count().await), (2, 2));
+}
+
+/// Whoever connects during a move is held by the gateways, and not refused because none of them is ready.
+#[tokio::test]
+async fn a_gateway_that_waits_for_a_transaction_is_ready_and_holds_who_comes() {
+    let (old, new) = (Database::main(Some(4)).await, Database::main(Some(5)).await);
+    let first = serving(4, 0);
+    let bed = Bed::start(Some(first.clone()), &[old.server.bolt(), new.server.bolt()]).await;
+    let mut running = bed.client().await.unwrap();
+    running.begin().await.unwrap();
+    write(&mut running).await.unwrap();
+    let begun = moving(&first, 1);
+    bed.records.send_replace(Some(begun.clone()));
+    let ends = async {
+        until("held", async || metric(&bed.gateway, "waiting").await > 0.0).await;
+        assert_eq!(bed.gateway.confirmation().term, Term(4), "it drains");
+        let (status, why) = http(&bed.gateway, "GET /readyz HTTP/1.1", "").await;
+        assert_eq!(status, 200, "{why}");
+        running.commit().await.unwrap();
+        until("confirmed", async || bed.gateway.confirmation().term == Term(5)).await;
+        assert_eq!(http(&bed.gateway, "GET /readyz HTTP/1.1", "").await.0, 200);
+        bed.records.send_replace(Some(taken(&begun, 1)));
+    };
+    // Before the drain has begun it would be let in at once.
+    let comes = async {
+        until("it drains", async || {
+            metric(&bed.gateway, "cuts_total").await > 1.0
+        })
+        .await;
+        bed.client().await.unwrap()
+    };
+    let (mut client, ()) = tokio::join!(comes, ends);
+    write(&mut client).await.unwrap();
+    assert_eq!((old.count().await, new.count().await), (1, 1));
 }
 
 #[tokio::test]

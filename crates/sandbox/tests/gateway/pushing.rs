@@ -1,8 +1,12 @@
 //! The operator's push, and what else the admin port says.
 
-use crate::bed::{Bed, Database, TOKEN, data, http, metric, no_main, push, serving, until, write};
+use crate::bed::{Bed, Database, PATIENCE, TOKEN, data, http, metric, no_main, push, serving, until, write};
 use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::objects::Confirmation;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 #[tokio::test]
 async fn a_push_without_the_token_is_refused_and_changes_nothing() {
@@ -91,4 +95,31 @@ async fn the_admin_port_says_how_the_gateway_is() {
     ] {
         assert!(metric(&bed.gateway, name).await > 0.0, "{name}");
     }
+}
+
+#[tokio::test]
+async fn whoever_connects_and_says_nothing_keeps_no_push_out() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::start(Some(serving(4, 0)), &[main.server.bolt()]).await;
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(bed.gateway.admin()).await.unwrap());
+    }
+    let next = no_main(&serving(4, 0), 1);
+    let (status, body) = push(&bed.gateway, &next, TOKEN).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(bed.gateway.confirmation().term, Term(5));
+}
+
+#[tokio::test]
+async fn whoever_does_not_read_its_answers_is_closed() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.admin = Duration::from_millis(500);
+    })
+    .await;
+    let mut stream = TcpStream::connect(bed.gateway.admin()).await.unwrap();
+    let ask = b"GET /metrics HTTP/1.1\r\nHost: gateway\r\n\r\n";
+    let asks = async { while stream.write_all(ask).await.is_ok() {} };
+    timeout(PATIENCE, asks).await.expect("closed");
 }

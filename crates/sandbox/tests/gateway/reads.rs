@@ -1,6 +1,6 @@
 //! The port for reads: who takes them (R29), for whom (R22), and what it costs.
 
-use crate::bed::{Bed, PATIENCE, count, login_failure, metric, serving, until, write};
+use crate::bed::{Bed, PATIENCE, count, login_failure, metric, no_main, serving, until, write};
 use crate::reads_bed::{POLICY, World, failure, reads, run};
 use bolt::message::{Auth, FailureClass, Request};
 use gateway::Credentials;
@@ -184,7 +184,7 @@ async fn a_session_that_wants_to_be_somebody_else_has_to_come_anew() {
 
 #[tokio::test]
 async fn a_write_is_refused_by_the_replica_itself_and_the_session_stays() {
-    let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let world = World::start(&ALL, POLICY).await;
     let mut client = world.reader().await.unwrap();
     let pod = world.pod_of(&mut client).await;
     let told = write(&mut client).await.unwrap_err();
@@ -210,6 +210,30 @@ async fn what_is_written_through_the_gateway_is_read_through_it() {
     for number in 1..=5 {
         write(&mut writer).await.unwrap();
         until("replicated", async || count(&mut reader).await == number).await;
+    }
+}
+
+/// Readers that wait for a replica do not keep writers from waiting for MAIN.
+#[tokio::test]
+async fn each_port_has_its_own_places_to_wait() {
+    let bed = Bed::with(Some(no_main(&serving(4, 0), 0)), &[], |config| {
+        config.reads = Some(reads(POLICY));
+        config.limits.waiting = Some(1);
+        config.timeouts.hold = Duration::from_secs(2);
+    })
+    .await;
+    let reader = Client::connect_within(bed.gateway.reads().unwrap(), Auth::None, PATIENCE);
+    let writer = async {
+        until("held", async || {
+            metric(&bed.gateway, "waiting{listener=\"read\"}").await > 0.0
+        })
+        .await;
+        bed.client().await
+    };
+    let (reader, writer) = tokio::join!(reader, writer);
+    for held in [reader, writer] {
+        let told = login_failure(held);
+        assert!(told.message.contains("it was held for"), "{told}");
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct World {
 }
 
 /// A free port of this address.
-fn free_port(address: IpAddr) -> u16 {
+pub(crate) fn free_port(address: IpAddr) -> u16 {
     let listener = std::net::TcpListener::bind((address, 0)).unwrap();
     listener.local_addr().unwrap().port()
 }

@@ -1,15 +1,21 @@
 //! What becomes of a read session when its replica may not be read from any more.
 
 use crate::bed::{PATIENCE, count, metric, no_main, serving, taken, until, write};
-use crate::reads_bed::{POLICY, World, failure, run};
-use bolt::message::{FailureClass, Fetch, Request, Run};
+use crate::reads_bed::{POLICY, World, failure, run, who};
+use bolt::message::{Amount, FailureClass, Fetch, Request, Run};
 use mainstay_core::memgraph::ids::{Ordinal, ProcessId, ResetId, Term};
+use mainstay_core::memgraph::read_gate;
 use mainstay_core::memgraph::record::Reset;
 use mainstay_core::time::Time;
 use sandbox::standin::memgraph::client::{Client, Message};
 use sandbox::standin::memgraph::{Effect, Fault, RpcKind, Rule};
 use std::time::Duration;
 use tokio::time::sleep;
+
+const ONE: Fetch = Fetch {
+    amount: Amount::AtMost(1),
+    qid: None,
+};
 
 /// A session on each of the two replicas: first the one that stays, then the one that goes.
 async fn on_both(world: &World, goes: usize) -> (Client, Client) {
@@ -190,4 +196,68 @@ async fn what_main_said_long_ago_counts_for_nothing() {
     let told = failure(client.begin().await.unwrap());
     assert_eq!(told.class(), FailureClass::Transient, "{told}");
     assert!(told.message.contains("No replica"), "{told}");
+}
+
+/// The SYNC replica is promoted, and this gateway has not heard of it: what a read client says must not be the first
+/// write of a MAIN that does not serve yet.
+#[tokio::test]
+async fn a_read_session_on_the_sync_replica_does_not_write_when_that_is_promoted_under_it() {
+    let policy = read_gate::Reads {
+        from_sync: true,
+        ..POLICY
+    };
+    let world = World::start(&["STRICT_SYNC"], policy).await;
+    let mut client = world.reader().await.unwrap();
+    assert_eq!(world.pod_of(&mut client).await, 1);
+    for promoted in [false, true] {
+        if promoted {
+            // What MAIN said last counts for a while: nobody tells the gateway.
+            world.pods[0].server.inject(&Fault::Freeze).unwrap();
+            run(&mut world.pods[1].client().await, "SET REPLICATION ROLE TO MAIN").await;
+        }
+        let told = write(&mut client).await.unwrap_err();
+        assert_eq!(told.class(), FailureClass::Client, "{told}");
+        assert!(told.message.contains("may be the next MAIN"), "{told}");
+        client.begin().await.unwrap();
+        write(&mut client).await.unwrap_err();
+        client.reset().await.unwrap();
+        assert_eq!(count(&mut client).await, 0);
+        let next = who(&mut world.pods[1].client().await).await;
+        assert_eq!(who(&mut client).await, next, "it is still there");
+    }
+    assert_eq!(world.pods[1].count().await, 0);
+}
+
+/// A statement may commit in batches while its pages are fetched, but not on an ASYNC replica.
+#[tokio::test]
+async fn a_page_of_a_read_that_is_lost_with_its_replica_may_be_tried_again() {
+    let mut world = World::start(&["STRICT_SYNC", "ASYNC", "ASYNC"], POLICY).await;
+    let mut writer = world.bed.client().await.unwrap();
+    for _ in 0..3 {
+        write(&mut writer).await.unwrap();
+    }
+    until("level", async || {
+        world.listed(2).await.1 == 0 && world.listed(3).await.1 == 0
+    })
+    .await;
+    let (mut one, two) = (world.reader().await.unwrap(), world.reader().await.unwrap());
+    let mut client = if world.pod_of(&mut one).await == 3 {
+        one
+    } else {
+        two
+    };
+    client
+        .ask(&Request::Run(Run::new("MATCH (n:P) RETURN n")))
+        .await
+        .unwrap();
+    client.send(&Request::Pull(ONE)).await.unwrap();
+    assert!(matches!(client.receive().await.unwrap(), Message::Record(_)));
+    assert!(matches!(client.receive().await.unwrap(), Message::Success(_)));
+    drop(world.pods.pop());
+    until("noticed", async || {
+        metric(&world.bed.gateway, "parked").await > 0.0
+    })
+    .await;
+    let message = client.ask(&Request::Pull(ONE)).await.unwrap();
+    told_to_try_again(&world, &mut client, message).await;
 }

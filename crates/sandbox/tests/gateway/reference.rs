@@ -1,33 +1,25 @@
 //! The acceptance scenarios of memgraph-controller's gateway, by their numbers. G8 is in `tls`, G9 in `reads` and
-//! `reads_faults`; G11 is measured (`cargo xtask bench gateway`), not tested.
+//! `reads_faults`, G11 in `gateway_many`: it needs a process of its own.
 
 use crate::bed::{
-    Bed, Database, PATIENCE, connect, is_cut, login_failure, metric, no_main, serving, taken, until, write,
+    Bed, Database, PATIENCE, connect, http, http_at, is_cut, login_failure, metric, no_main, serving, taken,
+    until, write,
 };
-use bolt::handshake::{Proposals, ServerHandshake};
-use bolt::message::{Extra, FailureClass, Hello, Request, Response, Run};
-use bolt::packstream::{Dict, Value, dict};
-use bolt::version::Version;
+use crate::reads_bed::{free_port, run};
+use crate::scripted::{VERSION, done, framed, let_in, log_in};
+use bolt::message::{Extra, FailureClass, Request, Response, Run};
+use bolt::packstream::{Value, dict};
 use mainstay_core::memgraph::ids::Term;
-use sandbox::standin::memgraph::client::Message;
+use sandbox::standin::memgraph::client::{Client, Message};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-const VERSION: Version = Version::V5_2;
 const GIB: usize = 1 << 30;
-
-fn framed(responses: &[Response<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for response in responses {
-        response.frame(&mut bytes).unwrap();
-    }
-    bytes
-}
 
 /// A database as far as a gateway asks, which then sends a gibibyte of rows in strange pieces, and keeps what it is
 /// sent until the other side closes.
@@ -37,26 +29,8 @@ async fn torrent() -> (SocketAddr, JoinSet<Vec<u8>>) {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let mut handshake = [0; 20];
-        stream.read_exact(&mut handshake).await.unwrap();
-        stream.write_all(&ServerHandshake::answer(VERSION)).await.unwrap();
-        let done = || Response::Success(Dict::new());
+        let_in(&mut stream).await.unwrap();
         let mut sink = vec![0; 1 << 16];
-        for answer in [
-            framed(&[done()]),
-            framed(&[done()]),
-            framed(&[
-                done(),
-                Response::Record(vec![Value::from("main")]),
-                done(),
-                done(),
-                Response::Record(vec![Value::Int(4)]),
-                done(),
-            ]),
-        ] {
-            assert!(stream.read(&mut sink).await.unwrap() > 0);
-            stream.write_all(&answer).await.unwrap();
-        }
         let (mut input, mut output) = stream.into_split();
         let sent = async {
             let row = row();
@@ -101,19 +75,7 @@ async fn g1_bytes_are_equal_both_ways_with_a_half_close_and_a_gibibyte_in_strang
     let (address, mut backend) = torrent().await;
     let bed = Bed::with(Some(serving(4, 0)), &[address], |_| {}).await;
     let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();
-    stream.write_all(&Proposals::MEMGRAPH.to_bytes()).await.unwrap();
-    let hello = Hello {
-        user_agent: "test/1".into(),
-        auth: None,
-        extra: Dict::new(),
-    };
-    let mut login = Vec::new();
-    for request in [Request::Hello(hello), Request::Logon(bolt::message::Auth::None)] {
-        request.frame(VERSION, &mut login).unwrap();
-    }
-    stream.write_all(&login).await.unwrap();
-    let mut greeting = vec![0; 4 + 2 * framed(&[Response::Success(Dict::new())]).len()];
-    stream.read_exact(&mut greeting).await.unwrap();
+    log_in(&mut stream).await.unwrap();
     // Upwards: a statement in pieces of one byte to many, then the half-close.
     let mut said = Vec::new();
     let large = Run::new("CREATE (:P {x: $x})").with("x", "x".repeat(3_000_000));
@@ -134,7 +96,7 @@ async fn g1_bytes_are_equal_both_ways_with_a_half_close_and_a_gibibyte_in_strang
         let mut expected = 0;
         let mut buffer = vec![0; 1 << 18];
         let mut all = 0_usize;
-        let end = framed(&[Response::Success(Dict::new())]);
+        let end = framed(&[done()]);
         loop {
             let read = input.read(&mut buffer).await.unwrap();
             if read == 0 {
@@ -157,7 +119,7 @@ async fn g1_bytes_are_equal_both_ways_with_a_half_close_and_a_gibibyte_in_strang
     let ((), got) = timeout(PATIENCE * 10, async { tokio::join!(up, down) })
         .await
         .unwrap();
-    let end = framed(&[Response::Success(Dict::new())]).len();
+    let end = framed(&[done()]).len();
     assert_eq!(got, GIB.div_ceil(row.len()) * row.len() + end);
     let heard = backend.join_next().await.unwrap().unwrap();
     assert!(heard == said, "{} bytes of {}", heard.len(), said.len());
@@ -199,7 +161,7 @@ async fn g3_a_switch_closes_the_old_upstream_within_100_ms_and_nobody_lands_on_i
                 let auth = bolt::message::Auth::None;
                 for _ in 0..10 {
                     let auth = auth.clone();
-                    let client = sandbox::standin::memgraph::client::Client::connect(address, auth).await;
+                    let client = Client::connect(address, auth).await;
                     client.unwrap().query("CREATE (:P)").await.ok();
                 }
             });
@@ -251,30 +213,62 @@ async fn g4_limits_are_exact_under_many_connects_at_once_and_are_counted() {
     }
 }
 
+/// A port whose queue of connections is full: the system drops whatever else comes, as a machine does that is gone.
+async fn black_hole() -> (SocketAddr, Vec<TcpStream>, TcpListener) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queue = Vec::new();
+    while let Ok(connected) = timeout(Duration::from_millis(200), TcpStream::connect(address)).await {
+        queue.push(connected.unwrap());
+    }
+    (address, queue, listener)
+}
+
+/// The reference wants an answer within the time to connect. Here a client may be held for longer, and is answered at
+/// the end of that to the point; whoever does not want to be held has the answer after one try.
 #[tokio::test]
-async fn g5_an_upstream_that_refuses_or_swallows_costs_no_more_than_the_bound_and_is_reported() {
+async fn g5_an_upstream_that_refuses_or_swallows_is_answered_within_the_bound_and_reported() {
+    const STEP: Duration = Duration::from_millis(200);
     let refusing = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
     };
-    // Never accepted, never answered.
+    let (gone, _queue, _full) = black_hole().await;
+    // Connected by the system, never answered.
     let swallowing = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    for (address, kind) in [
-        (refusing, "unreachable"),
-        (swallowing.local_addr().unwrap(), "silent"),
+    let mute = swallowing.local_addr().unwrap();
+    for (address, kind, hold, bound) in [
+        (refusing, "unreachable", Duration::ZERO, Duration::ZERO),
+        (gone, "silent", Duration::ZERO, STEP),
+        (mute, "silent", Duration::ZERO, STEP),
+        (refusing, "unreachable", STEP * 4, STEP * 4),
+        (gone, "silent", STEP * 4, STEP * 4),
+        (mute, "silent", STEP * 4, STEP * 4),
     ] {
-        let bed = Bed::with(Some(serving(4, 0)), &[address], |config| {
-            config.timeouts.connect = Duration::from_millis(200);
-            config.timeouts.check = Duration::from_millis(200);
-            config.timeouts.hold = Duration::from_millis(500);
-        })
-        .await;
-        let began = Instant::now();
-        let told = login_failure(bed.client().await);
-        assert_eq!(told.class(), FailureClass::Transient, "{told}");
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        let checks = metric(&bed.gateway, &format!("checks_total{{kind=\"{kind}\"}}")).await;
-        assert!(checks > 0.0, "{kind}");
+        let mut best = Duration::MAX;
+        for _ in 0..3 {
+            let bed = Bed::with(Some(serving(4, 0)), &[address], |config| {
+                config.timeouts.connect = STEP;
+                config.timeouts.check = STEP;
+                config.timeouts.hold = hold;
+            })
+            .await;
+            until("open", async || {
+                http(&bed.gateway, "GET /readyz HTTP/1.1", "").await.0 == 200
+            })
+            .await;
+            let began = Instant::now();
+            let told = login_failure(bed.client().await);
+            best = best.min(began.elapsed());
+            assert_eq!(told.class(), FailureClass::Transient, "{told}");
+            let checks = metric(&bed.gateway, &format!("checks_total{{kind=\"{kind}\"}}")).await;
+            assert!(checks > 0.0, "{kind}");
+        }
+        // The best of three: the machine of a test is not its own.
+        let late = best.saturating_sub(bound);
+        assert!(best >= bound && late < STEP / 2, "{kind}, {hold:?}: {best:?}");
     }
 }
 
@@ -319,6 +313,32 @@ async fn g6_a_drain_lets_a_transaction_end_and_new_ones_are_told_to_try_again() 
     assert_eq!(main.count().await, 2);
 }
 
+/// Kubernetes takes a moment to send nobody any more: who comes in that moment is served.
+#[tokio::test]
+async fn g6_a_gateway_that_is_told_to_stop_takes_who_is_still_sent_to_it() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.leaving = Duration::from_secs(3);
+    })
+    .await;
+    let (bolt, admin) = (bed.gateway.bolt(), bed.gateway.admin());
+    let mut before = bed.client().await.unwrap();
+    let came = async {
+        until("it is not ready", async || {
+            http_at(admin, "GET /readyz HTTP/1.1", "").await.0 == 503
+        })
+        .await;
+        let late = Client::connect_within(bolt, bolt::message::Auth::None, PATIENCE).await;
+        write(&mut late.unwrap()).await.unwrap();
+        write(&mut before).await.unwrap();
+    };
+    let began = Instant::now();
+    let ((), ()) = tokio::join!(came, bed.gateway.shutdown());
+    assert!(began.elapsed() >= Duration::from_secs(3));
+    assert_eq!(main.count().await, 2);
+    assert!(TcpStream::connect(bolt).await.is_err());
+}
+
 #[tokio::test]
 async fn g6_a_transaction_that_does_not_end_is_ended_with_the_drain() {
     let main = Database::main(Some(4)).await;
@@ -350,33 +370,75 @@ async fn g7_a_driver_that_asks_for_routes_is_sent_to_gateways() {
     let Message::Success(table) = client.ask(&route).await.unwrap() else {
         panic!("no table")
     };
-    let shown = format!("{table:?}");
-    assert!(
-        shown.contains("here:7687") && shown.contains("reads:7687"),
-        "{shown}"
-    );
+    let servers = table["rt"].as_dict().unwrap()["servers"].as_list().unwrap();
+    let of = |role: &str| -> Vec<String> {
+        let server = servers.iter().map(|server| server.as_dict().unwrap());
+        let mut server = server.filter(|server| server["role"].as_str() == Some(role));
+        let addresses = server.next().unwrap()["addresses"].as_list().unwrap();
+        assert!(server.next().is_none(), "{role} is named once");
+        addresses
+            .iter()
+            .map(|to| to.as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(of("WRITE"), ["here:7687"]);
+    assert_eq!(of("READ"), ["reads:7687"]);
+    assert_eq!(of("ROUTE"), ["here:7687"]);
 }
 
+/// A gateway that hears of nothing any more goes on with the MAIN that it knows: the operator fences that one before the
+/// next term serves. Demoted or ended, nothing that an open session of the deaf gateway says is written there.
 #[tokio::test]
 async fn g10_every_gateway_forwards_by_itself_and_none_outlives_its_term() {
-    let (old, new) = (Database::main(Some(4)).await, Database::main(Some(5)).await);
-    let addresses = [old.server.bolt(), new.server.bolt()];
-    let first = serving(4, 0);
-    let told = Bed::start(Some(first.clone()), &addresses).await;
-    // This one hears of nothing any more.
-    let deaf = Bed::with(Some(first.clone()), &addresses, |config| {
+    for demoted in [true, false] {
+        let (old, new) = (Database::main(Some(4)).await, Database::main(Some(5)).await);
+        let addresses = [old.server.bolt(), new.server.bolt()];
+        let first = serving(4, 0);
+        let told = Bed::start(Some(first.clone()), &addresses).await;
+        let deaf = Bed::with(Some(first.clone()), &addresses, |config| {
+            config.timeouts.hold = Duration::from_millis(300);
+        })
+        .await;
+        let mut open = deaf.client().await.unwrap();
+        write(&mut open).await.unwrap();
+        let lost = no_main(&first, 1);
+        told.records.send_replace(Some(lost.clone()));
+        until("cut", async || told.gateway.confirmation().term == Term(5)).await;
+        // The deaf one has confirmed nothing, so the old MAIN is fenced.
+        let old = if demoted {
+            let port = free_port(old.server.bolt().ip());
+            let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
+            run(&mut old.client().await, &demote).await;
+            Some(old)
+        } else {
+            drop(old);
+            None
+        };
+        told.records.send_replace(Some(taken(&lost, 1)));
+        write(&mut told.client().await.unwrap()).await.unwrap();
+        for _ in 0..3 {
+            let told = open.query("CREATE (:P)").await.unwrap();
+            assert!(told.failure().is_some(), "written on an old MAIN: {told:?}");
+            open.reset().await.unwrap();
+        }
+        login_failure(deaf.client().await);
+        if let Some(old) = old {
+            assert_eq!(old.count().await, 1, "what was written before");
+        }
+        assert_eq!(new.count().await, 1);
+    }
+}
+
+/// It may come back as a MAIN: then its data shows another term.
+#[tokio::test]
+async fn g10_an_old_main_that_is_back_in_a_later_term_takes_nobody_from_a_deaf_gateway() {
+    let old = Database::main(Some(4)).await;
+    let deaf = Bed::with(Some(serving(4, 0)), &[old.server.bolt()], |config| {
         config.timeouts.hold = Duration::from_millis(300);
     })
     .await;
-    let mut client = deaf.client().await.unwrap();
-    write(&mut client).await.unwrap();
-    // The operator fences MAIN where a gateway does not confirm; the old one comes back in a later term.
-    let lost = no_main(&first, 1);
-    told.records.send_replace(Some(lost.clone()));
-    told.records.send_replace(Some(taken(&lost, 1)));
-    write(&mut told.client().await.unwrap()).await.unwrap();
-    until("moved on", async || told.gateway.confirmation().term == Term(5)).await;
+    write(&mut deaf.client().await.unwrap()).await.unwrap();
     old.mark(6).await;
     login_failure(deaf.client().await);
-    assert_eq!(new.count().await, 1);
+    assert_eq!(old.count().await, 1);
 }

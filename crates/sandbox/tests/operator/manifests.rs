@@ -10,7 +10,15 @@ use serde_json::{Value, json};
 
 /// What is wrong, and a part of what is said.
 fn bad() -> Vec<(Value, &'static str)> {
-    [bad_pods(), bad_flags(), bad_policies(), bad_reads(), bad_wishes()].concat()
+    [
+        bad_pods(),
+        bad_flags(),
+        bad_policies(),
+        bad_gateways(),
+        bad_reads(),
+        bad_wishes(),
+    ]
+    .concat()
 }
 
 fn bad_pods() -> Vec<(Value, &'static str)> {
@@ -63,6 +71,10 @@ fn bad_pods() -> Vec<(Value, &'static str)> {
         (json!({ "storage": "10Gi" }), "storage"),
         (json!({ "credentials": {} }), "secretName"),
         (json!({ "credentials": { "secretName": "" } }), "name a Secret"),
+        (
+            json!({ "credentials": { "secretName": "My_Secret" } }),
+            "name a Secret",
+        ),
         (
             json!({ "credentials": { "secretName": "s", "usernameKey": "" } }),
             "`username`",
@@ -166,6 +178,54 @@ fn bad_policies() -> Vec<(Value, &'static str)> {
             "should be greater than or equal to 0",
         ),
     ]
+}
+
+fn bad_gateways() -> Vec<(Value, &'static str)> {
+    let gateway = |field: &str, value: Value| json!({ "gateway": { field: value } });
+    let mut all = vec![
+        (gateway("checkTimeout", json!("1ms")), "10ms to 1m"),
+        (gateway("checkTimeout", json!("2m")), "10ms to 1m"),
+        (gateway("checkTimeout", json!("1.5s")), "such as 2s"),
+        (gateway("stallTimeout", json!("0s")), "1s to 24h"),
+        (gateway("stallTimeout", json!("25h")), "1s to 24h"),
+        (gateway("stallTimeout", json!("1.5m")), "such as 5m"),
+        (gateway("stallTimeout", json!(300)), "stallTimeout"),
+        (gateway("routeTtl", json!("0s")), "1s to 24h"),
+        (gateway("routeTtl", json!("25h")), "1s to 24h"),
+        (gateway("routeTtl", json!("1.5s")), "such as 30s"),
+        (gateway("maxWaiting", json!(-1)), "maxWaiting"),
+    ];
+    for to in [
+        "memgraph:0",
+        "memgraph:65536",
+        "memgraph:99999",
+        "memgraph:07687",
+        ":7687",
+        "a:b:7687",
+        "memgraph:",
+    ] {
+        all.push((gateway("routeWriter", json!(to)), "1 to 65535"));
+        all.push((gateway("routeReader", json!(to)), "1 to 65535"));
+    }
+    for name in ["My_Secret", "a secret", "-a", "a-", "a..b", ".a", "a."] {
+        all.push((
+            gateway("tls", json!({ "secretName": name })),
+            "spec.gateway.tls.secretName is the name of a Secret",
+        ));
+        all.push((
+            gateway("tls", json!({ "secretName": "x", "clientCaSecretName": name })),
+            "clientCaSecretName is the name of a Secret",
+        ));
+        all.push((
+            gateway("backendTls", json!({ "caSecretName": name })),
+            "caSecretName is the name of a Secret",
+        ));
+    }
+    for name in ["a..b", "a.", ".a", "-a.b", "a-.b", "a_b"] {
+        let backend = json!({ "caSecretName": "x", "serverName": name });
+        all.push((gateway("backendTls", backend), "DNS name"));
+    }
+    all
 }
 
 fn bad_reads() -> Vec<(Value, &'static str)> {
@@ -353,6 +413,27 @@ async fn bad_manifests_are_refused_with_what_to_write_instead() -> Result<()> {
     for name in ["with.a.dot", &"a".repeat(41)] {
         let message = said(bench.create(name, &json!({})).await)?;
         ensure!(message.contains("metadata.name"), "{message}");
+    }
+    bench.kubernetes.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn names_and_addresses_that_are_right_are_taken() -> Result<()> {
+    let bench = Bench::new().await?;
+    for (number, gateway) in [
+        json!({ "routeWriter": "memgraph.example.com:7687", "routeReader": "[fd00::1]:65535", "routeTtl": "1m30s" }),
+        json!({ "routeWriter": "m:1", "routeReader": "10.0.0.1:60000", "stallTimeout": "24h", "checkTimeout": "10ms" }),
+        json!({ "tls": { "secretName": "memgraph.tls-1", "clientCaSecretName": "c" } }),
+        json!({ "backendTls": { "caSecretName": "0", "serverName": "Memgraph-0.example.com" }, "maxWaiting": 0 }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let made = bench.create(&format!("x{number}"), &json!({ "gateway": gateway })).await;
+        let made = made.with_context(|| format!("{gateway}"))?;
+        let object: MemgraphCluster = serde_json::from_value(serde_json::to_value(&made)?)?;
+        object.spec.gateway.times().context("what is accepted can be read")?;
     }
     bench.kubernetes.shutdown().await;
     Ok(())

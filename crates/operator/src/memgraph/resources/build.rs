@@ -30,7 +30,12 @@ pub fn objects(cluster: &MemgraphCluster, name: &ClusterName, settings: &Setting
         name,
         settings,
     };
-    let mut all = vec![site.init_file(), site.headless(), site.budget()];
+    let mut all = vec![
+        site.init_file(),
+        site.headless(),
+        // One at a time: a drain that takes MAIN and SYNC together leaves nobody.
+        site.budget(&name.to_string(), "database"),
+    ];
     all.extend(site.access(&name.database(), "database", &site.may_read_record()));
     all.push(site.stateful_set());
     if cluster.spec.gateway.enabled {
@@ -146,14 +151,14 @@ impl Site<'_> {
         )
     }
 
-    /// One at a time: a drain that takes MAIN and SYNC together leaves nobody.
-    fn budget(&self) -> Owned {
-        let spec = json!({ "maxUnavailable": 1, "selector": { "matchLabels": self.selector("database") } });
+    /// Of the pods with this role only one may be evicted at a time.
+    pub(super) fn budget(&self, name: &str, role: &str) -> Owned {
+        let spec = json!({ "maxUnavailable": 1, "selector": { "matchLabels": self.selector(role) } });
         self.owned(
             "policy/v1",
             "PodDisruptionBudget",
-            &self.name.to_string(),
-            "database",
+            name,
+            role,
             json!({ "spec": spec }),
         )
     }
@@ -325,6 +330,7 @@ mod tests {
                 "ServiceAccount",
                 "Role",
                 "RoleBinding",
+                "PodDisruptionBudget",
                 "Service",
                 "Deployment"
             ]

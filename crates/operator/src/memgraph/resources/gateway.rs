@@ -12,11 +12,16 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const ROLE: &str = "gateway";
+/// How long a gateway that is told to stop goes on as before: until every node knows that it is not to be sent clients
+/// any more.
+const LEAVING: Duration = Duration::from_secs(3);
 /// Where the credentials of the cluster are, which a gateway needs to ask MAIN for its replicas.
 const CREDENTIALS: &str = "/etc/mainstay/credentials";
 
 pub(super) fn objects(site: &Site<'_>) -> Vec<Owned> {
     let mut all = Vec::from(site.access(&site.name.gateway(), ROLE, &site.gateway_may()));
+    // One at a time: who is cut off by one finds another.
+    all.push(site.budget(&site.name.gateway(), ROLE));
     all.push(site.service());
     if site.cluster.spec.gateway.reads.enabled {
         all.push(site.reads_service());
@@ -78,7 +83,10 @@ impl Site<'_> {
             drain: Duration::from_secs(20),
             idle: None,
             connect: Duration::from_secs(1),
+            check: Duration::from_secs(2),
             login: Duration::from_secs(10),
+            stall: Duration::from_mins(5),
+            route_ttl: Duration::from_secs(30),
             wake: Duration::from_mins(2),
         })
     }
@@ -92,7 +100,9 @@ impl Site<'_> {
             drain: _,
             idle: _,
             connect_timeout: _,
+            check_timeout: _,
             login_timeout: _,
+            stall_timeout: _,
             max_connections,
             max_connections_per_source,
             max_waiting,
@@ -100,6 +110,7 @@ impl Site<'_> {
             new_per_second_per_source,
             route_writer,
             route_reader,
+            route_ttl: _,
             tls: _,
             backend_tls: _,
             proxy_protocol: _,
@@ -113,7 +124,10 @@ impl Site<'_> {
             drain,
             idle,
             connect,
+            check,
             login,
+            stall,
+            route_ttl,
             wake,
         } = self.gateway_times();
         // The operator waits as long as the whole move may take: the gateway must have confirmed by then.
@@ -127,14 +141,18 @@ impl Site<'_> {
             "--push-token-file=/etc/mainstay/token/token".to_owned(),
             millis("hold", hold),
             millis("drain", drain),
+            millis("leaving", LEAVING),
             millis("connect-timeout", connect),
+            millis("check-timeout", check),
             millis("client-timeout", login),
+            millis("stall-timeout", stall),
+            millis("route-ttl", route_ttl),
             millis("transactions", moves / 2),
             format!("--max-connections={max_connections}"),
-            format!("--max-waiting={max_waiting}"),
         ];
         all.extend(idle.map(|idle| millis("idle", idle)));
         let numbers = [
+            ("max-waiting", max_waiting),
             ("max-per-source", max_connections_per_source),
             ("max-new-per-second", new_per_second),
             ("max-new-per-second-per-source", new_per_second_per_source),
@@ -244,8 +262,8 @@ impl Site<'_> {
             "metadata": { "labels": self.labels(ROLE) },
             "spec": {
                 "serviceAccountName": self.name.gateway(),
-                // Longer than the drain, so that it is not killed in the middle of it.
-                "terminationGracePeriodSeconds": self.gateway_times().drain.as_secs().saturating_add(10),
+                // Longer than it goes on and drains, so that it is not killed in the middle of it.
+                "terminationGracePeriodSeconds": (self.gateway_times().drain + LEAVING).as_secs().saturating_add(10),
                 "securityContext": security::own_pod(),
                 "containers": [container],
                 "affinity": self.apart(ROLE),
@@ -337,6 +355,48 @@ mod tests {
             items,
             &json!([{ "key": "u", "path": "username" }, { "key": "password", "path": "password" }])
         );
+    }
+
+    #[test]
+    fn every_time_and_limit_of_the_spec_reaches_the_gateway() {
+        let given = json!({
+            "hold": "7s", "drain": "30s", "idle": "9m", "connectTimeout": "300ms", "checkTimeout": "700ms",
+            "loginTimeout": "4s", "stallTimeout": "90s", "routeTtl": "11s", "maxConnections": 12, "maxWaiting": 5,
+        });
+        let all = built(&json!({ "gateway": given }));
+        let args = arguments(&all);
+        for flag in [
+            "--hold=7000ms",
+            "--drain=30000ms",
+            "--idle=540000ms",
+            "--connect-timeout=300ms",
+            "--check-timeout=700ms",
+            "--client-timeout=4000ms",
+            "--stall-timeout=90000ms",
+            "--route-ttl=11000ms",
+            "--max-connections=12",
+            "--max-waiting=5",
+        ] {
+            assert!(args.iter().any(|arg| arg == flag), "{flag} in {args:?}");
+        }
+        assert!(
+            !arguments(&built(&json!({})))
+                .iter()
+                .any(|arg| arg.contains("max-waiting"))
+        );
+    }
+
+    #[test]
+    fn gateways_are_evicted_one_at_a_time_and_have_time_to_leave_and_to_drain() {
+        let all = built(&json!({ "gateway": { "drain": "30s" } }));
+        let budget = named(&all, "PodDisruptionBudget", "memgraph-ha-gateway").unwrap();
+        let deployment = named(&all, "Deployment", "memgraph-ha-gateway").unwrap();
+        assert_eq!(budget["spec"]["maxUnavailable"], 1);
+        assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);
+        let grace = deployment
+            .pointer("/spec/template/spec/terminationGracePeriodSeconds")
+            .unwrap();
+        assert_eq!(grace, 43);
     }
 
     #[test]
