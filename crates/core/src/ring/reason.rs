@@ -111,6 +111,7 @@ whys! {
     Evict { member: Member } for Progressing => "the volume of {member} is given up: its claim is deleted so that it can come up elsewhere";
     Evicting { member: Member } for Progressing => "waiting for {member} to come up with a new volume";
     Permit { member: Member, grant: GrantNumber } for Progressing => "{member} may replace itself: {grant}";
+    NotUsed { member: Member, grant: GrantNumber } => "{member} did not use {grant} in time: it is taken back, and everything is looked at anew";
     TeachSeeds { member: Member, peer: Member } for Progressing => "{peer} is told to gossip with the address of {member}, or the replacement would hear from nobody";
     Replaced { member: Member, host: HostId, by: HostId } => "{member} is whole again: {by} took the place of {host}";
     TryFailed { member: Member, failed: u32 } for ReplacementFailed => "the start of {member} did not finish ({failed} so far): tried again on an emptied disk after a rest";

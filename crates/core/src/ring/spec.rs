@@ -148,6 +148,8 @@ pub struct Timing {
     pub grace: Duration,
     /// The checks must hold at the beginning and at the end of this time, and whenever they are looked at between.
     pub confirm: Duration,
+    /// For so long a gate may use a permission. After twice that it is looked at again whether it may still be given.
+    pub permission: Duration,
     /// A start that is not finished by then has failed. Streaming terabytes takes hours.
     pub limit: Duration,
     /// Before the next try.
@@ -158,11 +160,15 @@ pub struct Timing {
     pub drain: Duration,
 }
 
+/// For how long a permission may be used, where nothing else is said.
+pub const PERMISSION: Duration = Duration::from_mins(1);
+
 impl Default for Timing {
     fn default() -> Self {
         Self {
             grace: Duration::from_mins(1),
             confirm: Duration::from_mins(1),
+            permission: PERMISSION,
             limit: Duration::from_hours(6),
             rest: Duration::from_mins(2),
             node_gone: Duration::from_mins(15),

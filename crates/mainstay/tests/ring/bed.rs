@@ -285,6 +285,16 @@ impl Bed {
 
     /// An operator with times for tests.
     pub(crate) async fn operator(&self, tap: Tap) -> Result<Running> {
+        self.operator_whose_permissions_last(Duration::from_secs(20), tap)
+            .await
+    }
+
+    /// The same, with this one.
+    pub(crate) async fn operator_whose_permissions_last(
+        &self,
+        permission: Duration,
+        tap: Tap,
+    ) -> Result<Running> {
         let ring = RingSettings {
             call: Duration::from_millis(1_500),
             probe: Duration::from_secs(1),
@@ -293,6 +303,7 @@ impl Bed {
             timing: Timing {
                 grace: Duration::from_secs(3),
                 confirm: Duration::from_secs(2),
+                permission,
                 limit: Duration::from_mins(1),
                 rest: Duration::from_secs(2),
                 node_gone: Duration::from_secs(5),

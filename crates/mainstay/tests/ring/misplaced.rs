@@ -84,6 +84,8 @@ async fn own_seed(bed: &Bed, before: &Ledger) -> Result<()> {
         seeds: vec![lost.address],
         generation: 0,
         at: Time(1),
+        lasts: Duration::from_mins(1),
+        retires: false,
     };
     let forged = before.with(|next| {
         next.grants = number;

@@ -155,7 +155,8 @@ fn is_late(judge: &Judge<'_>, member: &Member) -> bool {
     };
     let late = facts.now.since(grant.at) >= facts.seen.spec.timing.limit;
     let report = facts.report(member);
-    let unfinished = report.is_some_and(|r| r.found == Found::StartedWith(grant.number));
+    let unfinished =
+        report.is_some_and(|r| matches!(r.found, Found::StartedWith(number) if number <= grant.number));
     let address = view(judge, member).and_then(|m| m.address);
     let member_now = facts.others(member).any(|a| {
         a.nodes

@@ -143,6 +143,7 @@ fn start_of(replaces: Option<Replaces>, seeds: &[&str]) -> Start {
             ran: false,
             found: Found::Started(HostId(1)),
         },
+        within: None,
         stamp,
     }
 }

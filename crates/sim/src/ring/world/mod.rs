@@ -9,6 +9,7 @@ mod observe;
 pub use judge::Judge;
 
 use super::model::{Disk, Place, Profile, Ring};
+use mainstay_core::ring::freshness::Freshness;
 use mainstay_core::ring::ids::{
     Address, ClusterUid, DiskId, Location, MapUid, Member, PodUid, ServiceUid, VolumeUid,
 };
@@ -34,6 +35,17 @@ pub struct Config {
     pub copies: u32,
     /// How often a start is tried before a human is asked.
     pub tries: u32,
+    /// A rule that is not there, to see whether anybody notices.
+    pub broken: Option<Broken>,
+}
+
+/// A rule that a world does without. The operators and their invariants do not know: only the judge can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Check b: whoever came back empty is called down, whoever lives.
+    Down,
+    /// Gates use permissions of any age.
+    Freshness,
 }
 
 /// A claim and what it is bound to.
@@ -64,6 +76,8 @@ pub struct Pod {
     pub backoff: Time,
     /// Its database was drained: it serves nobody, and only another pod does.
     pub drained: bool,
+    /// What its gate remembers of its looks at the ledger.
+    pub freshness: Freshness,
     /// Where it was scheduled to.
     pub location: Location,
 }
