@@ -1,6 +1,6 @@
 //! Pods and claims come and go; before every start the gate is asked.
 
-use super::{CLUSTER, Claim, Pod, World};
+use super::{Broken, CLUSTER, Claim, Pod, World};
 use crate::ring::model::node::Mode;
 use crate::ring::model::{Disk, Options, Stage};
 use mainstay_core::ring::freshness::Freshness;
@@ -127,6 +127,9 @@ impl World {
     /// The container starts: first the gate.
     fn container(&mut self, place: usize) {
         let fresh = self.disk_id();
+        if self.api_answers() {
+            self.read_ledger(place);
+        }
         let (Some(objects), Some(here)) = (self.objects.get(place), self.ring.places.get(place)) else {
             return;
         };
@@ -162,6 +165,7 @@ impl World {
                 ledger: self.ledger.as_ref().map(|(_, l)| l),
                 record: objects.record.as_ref().map(|r| &r.map),
                 members: &members,
+                age,
             }
         } else {
             Asked::NoAnswer

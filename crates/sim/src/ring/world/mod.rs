@@ -2,6 +2,7 @@
 //! truth.
 
 mod act;
+mod ghost;
 mod judge;
 mod kubelet;
 mod observe;
@@ -11,7 +12,7 @@ pub use judge::Judge;
 use super::model::{Disk, Place, Profile, Ring};
 use mainstay_core::ring::freshness::Freshness;
 use mainstay_core::ring::ids::{
-    Address, ClusterUid, DiskId, Location, MapUid, Member, PodUid, ServiceUid, VolumeUid,
+    Address, ClusterUid, DiskId, HostId, Location, MapUid, Member, PodUid, ServiceUid, VolumeUid,
 };
 use mainstay_core::ring::observed::{StoredRecord, Wishes};
 use mainstay_core::ring::reason::Why;
@@ -117,6 +118,8 @@ pub struct Objects {
 /// A turn that is being carried out.
 #[derive(Clone, Debug)]
 pub struct Turn {
+    /// When it was looked.
+    pub at: Time,
     /// The version of the ledger that was read first.
     pub version: Option<u64>,
     /// What is left of the plan.
@@ -306,7 +309,8 @@ impl World {
         let declared = usize::from(self.declared);
         let alone = declared == 1;
         let members = self.ring.truth.len() == declared;
-        let alive = self.ring.truth.keys().all(|h| self.ring.alive(*h).is_some());
+        let lives = |host: &HostId| self.ring.alive(*host).is_some_and(|p| !self.is_ghost(p));
+        let alive = self.ring.truth.keys().all(lives);
         let known = ledger.known.len() == declared || alone;
         let printed = || {
             self.objects.iter().filter(|o| o.exists).all(|o| {
