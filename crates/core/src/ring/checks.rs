@@ -2,7 +2,7 @@
 
 use super::ids::{Address, HostId, Member};
 use super::ledger::Known;
-use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
+use super::observed::{Answer, Keyspace, Liveness, MemberView, NodeState, Seen};
 use super::reason::Check;
 use super::spec::Managed;
 use super::view::View;
@@ -260,22 +260,37 @@ pub(super) fn busy(witnesses: &[&Answer], except: Option<HostId>) -> Option<Chec
 
 fn copies(case: &Case<'_>, witnesses: &[&Answer]) -> Option<Check> {
     let spec = case.view.spec();
-    let keyspaces = || witnesses.iter().flat_map(|a| &a.keyspaces);
+    let keyspaces = || {
+        witnesses
+            .iter()
+            .flat_map(|a| a.keyspaces.iter().map(|k| (&a.by, k)))
+    };
     if spec.accept_loss {
         return None;
     }
     if keyspaces().next().is_none() {
         return Some(Check::CopiesUnknown);
     }
-    let lost = case.view.lost_in(&case.lost.location, case.member);
+    let lost = case.view.lost_in(case.lost, case.member, witnesses);
     let counts = |accounts: bool| !accounts || spec.authentication;
-    keyspaces().filter(|k| counts(k.accounts)).find_map(|k| {
-        let copies = *k.copies.get(&case.lost.location.dc)?;
+    let counted = || keyspaces().filter(|(_, k)| counts(k.accounts));
+    let too_few = counted().find_map(|(_, k)| {
+        let copies = *k.copies.as_ref()?.get(&case.lost.location.dc)?;
         (copies <= lost).then(|| Check::TooFewCopies {
             keyspace: k.name.clone(),
             copies,
             lost,
         })
+    });
+    too_few.or_else(|| untold(counted()))
+}
+
+/// A keyspace of which somebody could not tell how often its rows are kept.
+pub(super) fn untold<'a>(mut keyspaces: impl Iterator<Item = (&'a Member, &'a Keyspace)>) -> Option<Check> {
+    let (by, untold) = keyspaces.find(|(_, k)| k.copies.is_none())?;
+    Some(Check::KeyspaceUnknown {
+        keyspace: untold.name.clone(),
+        by: by.clone(),
     })
 }
 

@@ -202,6 +202,10 @@ pub enum Check {
         lost: u32,
     },
     CopiesUnknown,
+    KeyspaceUnknown {
+        keyspace: Name,
+        by: Member,
+    },
     TopologyMismatch {
         is: Location,
         was: Location,
@@ -296,7 +300,13 @@ impl fmt::Display for Check {
                 f,
                 "keyspace {keyspace} has {copies} copies and {lost} members are lost: rows would be gone for good and nothing would show it; restore a backup, or set `acceptLoss: true`"
             ),
-            Self::CopiesUnknown => f.write_str("no member told how often the rows of each keyspace are kept"),
+            Self::CopiesUnknown => {
+                f.write_str("CopiesUnknown: no member told how often the rows of each keyspace are kept")
+            }
+            Self::KeyspaceUnknown { keyspace, by } => write!(
+                f,
+                "CopiesUnknown: {by} cannot tell how often the rows of keyspace {keyspace} are kept"
+            ),
             Self::TopologyMismatch { is, was } => {
                 write!(
                     f,

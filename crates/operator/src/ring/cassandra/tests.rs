@@ -55,6 +55,9 @@ fn seen(heartbeat: i32) -> (Tables, Ring) {
             simple("thin", "SimpleStrategy", &[("replication_factor", "2")]),
             simple("partly", "NetworkTopologyStrategy", &[("dc1", "3/1")]),
             simple("odd", "EverywhereAndNowhere", &[]),
+            simple("unread", "NetworkTopologyStrategy", &[("dc1", "many")]),
+            simple("half", "SimpleStrategy", &[]),
+            ("nothing".parse().unwrap(), BTreeMap::new()),
         ],
     };
     let ring = Ring {
@@ -104,9 +107,13 @@ fn copies_are_counted_as_cassandra_keeps_them() {
     let counted: Vec<(String, bool, Option<u32>)> = replies
         .keyspaces
         .iter()
-        .map(|k| (k.name.to_string(), k.accounts, k.copies.get(&dc).copied()))
+        .map(|k| {
+            let copies = k.copies.as_ref().and_then(|c| c.get(&dc).copied());
+            (k.name.to_string(), k.accounts, copies)
+        })
         .collect();
     let line = |name: &str, accounts: bool, copies: u32| (name.to_owned(), accounts, Some(copies));
+    let unknown = |name: &str| (name.to_owned(), false, None);
     assert_eq!(
         counted,
         [
@@ -114,7 +121,10 @@ fn copies_are_counted_as_cassandra_keeps_them() {
             line("app", false, 3),
             line("thin", false, 2),
             line("partly", false, 2),
-            line("odd", false, 0),
+            unknown("odd"),
+            unknown("unread"),
+            unknown("half"),
+            unknown("nothing"),
         ]
     );
 }
@@ -140,8 +150,9 @@ fn where_there_are_two_datacenters_simple_copies_may_all_be_in_the_other_one() {
         .iter()
         .find(|k| k.name.as_str() == "thin")
         .unwrap();
-    assert_eq!(thin.copies.get(&"dc1".parse().unwrap()), Some(&0));
-    assert_eq!(thin.copies.get(&"dc2".parse().unwrap()), Some(&1));
+    let copies = thin.copies.as_ref().unwrap();
+    assert_eq!(copies.get(&"dc1".parse().unwrap()), Some(&0));
+    assert_eq!(copies.get(&"dc2".parse().unwrap()), Some(&1));
 }
 
 #[test]

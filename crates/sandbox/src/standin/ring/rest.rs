@@ -72,7 +72,20 @@ fn get<'a>(node: &Node, path: &str, argument: &impl Fn(&str) -> &'a str) -> Answ
         "/storage_service/raft_topology/upgrade" if node.config.profile.is_raft() => {
             Answer::Value(json!("done"))
         }
-        "/storage_service/describe_ring/ks" => Answer::Value(describe_ring(node)),
+        // Where rows are kept in tablets, as they are from 2025.1 on unless somebody says otherwise, each table has a ring
+        // of its own.
+        "/storage_service/describe_ring/ks" => match (argument("table"), node.config.profile.is_raft()) {
+            ("", true) => refused(
+                500,
+                "std::runtime_error (The keyspace ks has tablet table. Query describe_ring with the table parameter!)",
+            ),
+            ("" | "rows", _) => Answer::Value(describe_ring(node)),
+            (other, _) => refused(400, &format!("Can't find a column family {other} in keyspace ks")),
+        },
+        "/column_family" => Answer::Value(json!([
+            { "ks": "system", "cf": "local", "type": "ColumnFamilies" },
+            { "ks": "ks", "cf": "rows", "type": "ColumnFamilies" },
+        ])),
         "/failure_detector/simple_states" => Answer::Value(simple_states(node)),
         "/failure_detector/endpoints" => Answer::Value(endpoints(node)),
         "/snitch/datacenter" | "/snitch/rack" => snitch(node, path, argument("host")),

@@ -137,7 +137,7 @@ impl Ring {
         vec![Keyspace {
             name,
             accounts: false,
-            copies: BTreeMap::from([(dc, self.copies)]),
+            copies: Some(BTreeMap::from([(dc, self.copies)])),
         }]
     }
 }
