@@ -173,12 +173,14 @@ pub fn gate(me: &Me, folder: &Folder, asked: Asked<'_>) -> Gate {
             Some((found, why)) => wait(me, Stamp { pod: None, ..stamp }, found, why),
             None => start(me, &stamp, host, with_me(me, members)),
         },
+        // A member once, and rows may be on it that nobody else has.
+        (Bootstrapped::Decommissioned, _) => wait(me, stamp, Found::Damaged, Held::Damaged),
         (Bootstrapped::InProgress | Bootstrapped::Never, _) if stamp.completed => {
             wait(me, stamp, Found::Damaged, Held::Damaged)
         }
         // The disk of a member, or of one whose place was given away, that is not bootstrapped any more: perhaps only a
         // table is broken.
-        (_, Asked::Answer { ledger, .. }) if was_bootstrapped(me, &stamp, ledger) => {
+        (_, Asked::Answer { ledger, record, .. }) if was_bootstrapped(me, &stamp, ledger, record) => {
             wait(me, stamp, Found::Damaged, Held::Damaged)
         }
         (
@@ -204,12 +206,14 @@ fn ours<'a>(me: &Me, ledger: Option<&'a Ledger>) -> Option<&'a Ledger> {
     ledger.filter(|l| l.cluster == me.cluster)
 }
 
-/// The ledger knows this disk from when it was bootstrapped.
-fn was_bootstrapped(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>) -> bool {
-    ours(me, ledger).is_some_and(|l| {
+/// The ledger knows this disk from when it was bootstrapped, or the record does: a ledger may be lost.
+fn was_bootstrapped(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>, record: Option<&RecordMap>) -> bool {
+    let recorded = known_record(me, record).is_some_and(|(_, disk)| disk == Some(stamp.disk));
+    let known = ours(me, ledger).is_some_and(|l| {
         let known = l.known.get(&me.member);
         l.retired.contains(&stamp.disk) || known.is_some_and(|k| k.disk == Some(stamp.disk))
-    })
+    });
+    recorded || known
 }
 
 fn known_record(me: &Me, record: Option<&RecordMap>) -> Option<(Replaces, Option<DiskId>)> {
@@ -269,7 +273,9 @@ fn unstarted(stamp: &Stamp, bootstrapped: Bootstrapped) -> Found {
     match (stamp.used, bootstrapped) {
         (Some(number), _) => Found::Unfinished(number),
         (None, Bootstrapped::InProgress) => Found::Unfinished(super::ids::GrantNumber(0)),
-        (None, Bootstrapped::Never | Bootstrapped::Completed(_)) => Found::Empty,
+        (None, Bootstrapped::Never | Bootstrapped::Decommissioned | Bootstrapped::Completed(_)) => {
+            Found::Empty
+        }
     }
 }
 

@@ -229,6 +229,21 @@ fn a_disk_whose_place_was_given_away_of_another_node_or_damaged_is_not_started()
 }
 
 #[test]
+fn a_disk_that_was_decommissioned_or_that_only_the_record_knows_is_neither_started_nor_wiped() {
+    let mut ledger = permitted();
+    if let Some(Phase::Granted(grant)) = ledger.work.as_mut().map(|w| &mut w.phase) {
+        grant.wipe = true;
+    }
+    let left = folder(0xe1, Bootstrapped::Decommissioned);
+    assert_eq!(held(ask(&me(), &left, &ledger)), Held::Damaged);
+    // The ledger was lost and made anew; what it knew of the disk stands in the record.
+    let recorded = folder(0xd1, Bootstrapped::InProgress);
+    assert_eq!(held(ask(&me(), &recorded, &Ledger::new(CLUSTER))), Held::Damaged);
+    let other = folder(0xd2, Bootstrapped::InProgress);
+    assert_eq!(held(ask(&me(), &other, &Ledger::new(CLUSTER))), Held::Unfinished);
+}
+
+#[test]
 fn n21_a_permission_that_makes_it_its_own_seed_is_refused() {
     let mut ledger = permitted();
     let work = ledger.work.as_mut().unwrap();

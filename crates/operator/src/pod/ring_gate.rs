@@ -403,7 +403,8 @@ fn meant(word: Option<&str>, host: Option<HostId>) -> Result<Bootstrapped, GateE
         (Some("COMPLETED"), None) => Err(GateError::Tables(
             "it is bootstrapped and has no host id".to_owned(),
         )),
-        (Some("IN_PROGRESS" | "DECOMMISSIONED"), _) => Ok(Bootstrapped::InProgress),
+        (Some("IN_PROGRESS"), _) => Ok(Bootstrapped::InProgress),
+        (Some("DECOMMISSIONED"), _) => Ok(Bootstrapped::Decommissioned),
         (Some(_) | None, _) => Ok(Bootstrapped::Never),
     }
 }

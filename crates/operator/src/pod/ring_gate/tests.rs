@@ -17,6 +17,12 @@ fn what_the_tables_say_is_read_and_nothing_is_guessed() {
     );
     let begun = format!(r#"[{{"bootstrapped": "IN_PROGRESS", "host_id": "{host}"}}]"#);
     assert_eq!(tables(begun.as_bytes()).unwrap(), Bootstrapped::InProgress);
+    let left = format!(r#"[{{"bootstrapped": "DECOMMISSIONED", "host_id": "{host}"}}]"#);
+    assert_eq!(
+        tables(left.as_bytes()).unwrap(),
+        Bootstrapped::Decommissioned,
+        "not to be wiped"
+    );
     assert_eq!(tables(b"[]").unwrap(), Bootstrapped::Never);
     assert!(tables(b"").is_err());
     assert!(tables(br#"[{"bootstrapped": "COMPLETED"}]"#).is_err());
