@@ -125,10 +125,7 @@ fn find(case: &Case<'_>, letter: Letter, witnesses: &[&Answer]) -> Option<Check>
         Letter::Seeds => seeds_taught(case, witnesses),
         Letter::HandsOff => hands_off(case),
         Letter::Address => first(witnesses, |a| address_clear(case, a)),
-        Letter::Schema => first(witnesses, |a| {
-            let by = a.by.clone();
-            (!a.schema_agrees).then_some(Check::SchemaDiffers { by })
-        }),
+        Letter::Schema => first(witnesses, |a| schema(case, a)),
     }
 }
 
@@ -327,6 +324,18 @@ pub fn untaught<'a>(case: &Case<'a>) -> Vec<&'a Member> {
     let untaught = |a: &&&Answer| a.seeds.as_ref().is_none_or(|s| !s.contains(&own));
     let witnesses = case.view.witnesses(case.member);
     witnesses.iter().filter(untaught).map(|a| &a.by).collect()
+}
+
+/// A start waits for the schema of everybody who is listed, also of one that is down and cannot hand over its own. Not of
+/// the lost one: that row becomes its own.
+fn schema(case: &Case<'_>, answer: &Answer) -> Option<Check> {
+    let by = answer.by.clone();
+    if !answer.schema_agrees {
+        return Some(Check::SchemaDiffers { by });
+    }
+    let mut others = answer.other_schema.iter();
+    let other = *others.find(|host| **host != case.lost.host)?;
+    Some(Check::SchemaBehind { other, by })
 }
 
 fn seeds_taught(case: &Case<'_>, witnesses: &[&Answer]) -> Option<Check> {

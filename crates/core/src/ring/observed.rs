@@ -112,6 +112,8 @@ pub struct Answer {
     pub keyspaces: Vec<Keyspace>,
     /// All owners of tokens that live, in its eyes, have its schema.
     pub schema_agrees: bool,
+    /// Owners that are down and had another schema when they were last heard.
+    pub other_schema: Vec<HostId>,
 }
 
 impl Answer {

@@ -226,6 +226,10 @@ pub enum Check {
     SchemaDiffers {
         by: Member,
     },
+    SchemaBehind {
+        other: HostId,
+        by: Member,
+    },
     Passed,
 }
 
@@ -325,6 +329,10 @@ impl fmt::Display for Check {
             Self::SchemaDiffers { by } => write!(
                 f,
                 "{by} knows members with another schema; a start would wait for them in vain"
+            ),
+            Self::SchemaBehind { other, by } => write!(
+                f,
+                "{by} knows another schema of {other}, which is down; a start would wait for it in vain: bring it back first"
             ),
             Self::Passed => f.write_str("holds"),
         }

@@ -205,6 +205,16 @@ fn another_node_at_the_address_another_one_down_or_another_schema() {
         s.seen.answers[0].nodes.retain(|n| n.host != host(2));
     });
     held("another schema", |s| s.seen.answers[1].schema_agrees = false);
+    held("bring it back first", |s| {
+        s.seen.answers[1].other_schema = vec![host(1), host(2)];
+    });
+    let mut own = ready();
+    own.seen.answers[1].other_schema = vec![host(1)];
+    assert!(
+        own.permits(),
+        "the lost one's row becomes its own: {}",
+        own.text()
+    );
     held("a majority of 2", |s| {
         s.seen.answers.pop();
     });

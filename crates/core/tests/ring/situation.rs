@@ -134,6 +134,7 @@ fn answer(by: u8, members: u8) -> Answer {
             copies: Some(BTreeMap::from([("dc1".parse().unwrap(), 3)])),
         }],
         schema_agrees: true,
+        other_schema: Vec::new(),
     }
 }
 

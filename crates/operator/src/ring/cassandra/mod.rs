@@ -64,13 +64,18 @@ pub fn replies(
             location: tables.peers.get(address).cloned(),
         })
         .collect();
-    let schemas: BTreeSet<Option<&String>> = tables
-        .gossip
+    let rows = || tables.gossip.iter().filter(|row| owners.contains(&row.address));
+    let (living, down): (Vec<&Gossiped>, Vec<&Gossiped>) =
+        rows().partition(|row| live.contains(&row.address));
+    let schemas: BTreeSet<Option<&String>> = living.iter().map(|row| row.schema.as_ref()).collect();
+    // One that is known from disk only has none that anybody knows.
+    let other_schema = down
         .iter()
-        .filter(|row| live.contains(&row.address) && owners.contains(&row.address))
-        .map(|row| row.schema.as_ref())
+        .filter(|row| row.schema.is_some() && !schemas.contains(&row.schema.as_ref()))
+        .map(|row| row.address)
         .collect();
     CassandraReplies {
+        other_schema,
         keyspaces: keyspaces(tables, &gossip, &owners),
         schema_agrees: schemas.len() <= 1,
         gossip: gossip.into_iter().chain(silent).collect(),

@@ -170,23 +170,22 @@ fn after_a_cold_start_a_dead_member_is_known_from_disk() {
 }
 
 #[test]
-fn k_only_the_living_have_to_agree_on_the_schema() {
+fn k_the_living_have_to_agree_on_the_schema_and_who_is_down_with_another_one_is_named() {
     let agrees = |change: &dyn Fn(&mut Tables)| {
         let (mut tables, ring) = seen(1);
         change(&mut tables);
-        replies(
-            &"m-0".parse().unwrap(),
-            (Time(0), Time(0)),
-            &tables,
-            ring,
-            &mut Hearts::default(),
-        )
-        .schema_agrees
+        let by: Member = "m-0".parse().unwrap();
+        let replies = replies(&by, (Time(0), Time(0)), &tables, ring, &mut Hearts::default());
+        let answer = answers::cassandra(by, Time(0), &replies);
+        (answer.schema_agrees, answer.other_schema)
     };
-    assert!(agrees(&|_| {}));
-    assert!(
-        agrees(&|t| t.gossip[2].schema = Some("old".to_owned())),
-        "the dead one's is history"
+    assert_eq!(agrees(&|_| {}), (true, Vec::new()));
+    let old = || Some("old".to_owned());
+    assert_eq!(agrees(&|t| t.gossip[2].schema = old()), (true, vec![HostId(3)]));
+    assert_eq!(
+        agrees(&|t| t.gossip[2].schema = None),
+        (true, Vec::new()),
+        "known from disk only"
     );
-    assert!(!agrees(&|t| t.gossip[1].schema = Some("old".to_owned())));
+    assert!(!agrees(&|t| t.gossip[1].schema = old()).0);
 }

@@ -118,6 +118,7 @@ impl Ring {
             owners: view.with(Endpoint::is_owner),
             seeds: process.seeds.clone(),
             schema_agrees: true,
+            other_schema: Vec::new(),
             keyspaces: self.keyspaces(at),
         })
     }
