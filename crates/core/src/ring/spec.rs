@@ -31,6 +31,11 @@ impl ScyllaVersion {
         self.at_least((5, 2), (2023, 1))
     }
 
+    /// `scylla sstable query` exists: 2025.2. Without it nobody can tell whether a disk is bootstrapped.
+    pub fn reads_tables(self) -> bool {
+        self.at_least((u16::MAX, 0), (2025, 2))
+    }
+
     /// Membership is agreed on by a majority: for good from 2025.2 on, on new clusters from 6.0 and 2024.2 on. Whoever
     /// may have it is treated as having it: the majority is asked for once too often, never once too rarely.
     fn has_raft_topology(self) -> bool {
