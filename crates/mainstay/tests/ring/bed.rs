@@ -241,9 +241,7 @@ impl Bed {
             ..one.clone()
         };
         ring.spec.racks = ALL.iter().take(kind.members).map(rack).collect();
-        ring.spec.flags = ["--stream-seconds=4", "--dc=dc1", "--rack=$(RACK)"]
-            .map(str::to_owned)
-            .to_vec();
+        ring.spec.flags = vec!["--stream-seconds=4".to_owned()];
         ring.spec.flags.push(format!("--time-scale={}", kind.scale));
         ring.spec.flags.push(format!("--admin-port={ADMIN}"));
         ring.spec.flags.push(format!("--copies={}", kind.copies));

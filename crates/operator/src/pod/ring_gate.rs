@@ -13,7 +13,7 @@ use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
 use mainstay_core::ring::ids::{Address, ClusterUid, DiskId, HostId, Member, PodUid, VolumeUid};
 use mainstay_core::ring::ledger;
 use mainstay_core::ring::record::RecordMap;
-use mainstay_core::ring::spec::{Engine, ScyllaVersion};
+use mainstay_core::ring::spec::Engine;
 use mainstay_core::ring::stamp::{Bootstrapped, Found, REPORT_ANNOTATION, Report, STAMP_FILE, Stamp};
 use mainstay_core::time::Time;
 use serde::{Deserialize, Serialize};
@@ -33,12 +33,13 @@ mod yaml;
 
 pub use cassandra::CassandraHome;
 use files::{Sign, io, local_tables, read, replace, signs, wipe};
+pub use scylla::ScyllaHome;
 
 /// Which database, and how it is found in its image.
 #[derive(Clone, Debug)]
 pub enum Database {
     /// ScyllaDB.
-    Scylla(ScyllaVersion),
+    Scylla(ScyllaHome),
     /// Cassandra.
     Cassandra(Box<CassandraHome>),
 }
@@ -46,7 +47,7 @@ pub enum Database {
 impl Database {
     fn engine(&self) -> Engine {
         match self {
-            Self::Scylla(version) => Engine::Scylla(*version),
+            Self::Scylla(home) => Engine::Scylla(home.version),
             Self::Cassandra(_) => Engine::Cassandra,
         }
     }
@@ -384,7 +385,7 @@ impl RingTask {
         noted.ran = noted.ran || matches!(start.report.found, Found::Started(_));
         self.note(noted)?;
         let launch = match &self.database {
-            Database::Scylla(_) => scylla::launch(self, start, own.address),
+            Database::Scylla(home) => scylla::launch(self, home, start, own.address),
             Database::Cassandra(home) => cassandra::launch(self, home, start, own.address, draw()),
         }?;
         say(&match start.report.found {
