@@ -161,6 +161,15 @@ fn down(case: &Case<'_>, answer: &Answer) -> Option<Check> {
     }
 }
 
+/// Somebody sees this node alive, or nobody can be asked.
+pub(super) fn lives(witnesses: &[&Answer], host: HostId) -> Option<Check> {
+    first(witnesses, |a| {
+        let up = a.node(host).is_some_and(|n| n.liveness == Liveness::Up);
+        let by = a.by.clone();
+        up.then_some(Check::StillAlive { host, by })
+    })
+}
+
 fn others_up(case: &Case<'_>, answer: &Answer) -> Option<Check> {
     let by = || answer.by.clone();
     let unlisted = |k: &&Known| k.host != case.lost.host && answer.node(k.host).is_none();

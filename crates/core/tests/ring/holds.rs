@@ -336,6 +336,34 @@ fn an_empty_folder_in_the_pod_that_had_data_gets_a_second_chance() {
     assert!(matches!(plan.steps.as_slice(), [Step::DeletePod { .. }]));
 }
 
+/// What stands on a pod may be another's word: whoever serves clients is not ended for it while anybody sees it alive.
+#[test]
+fn n3_a_pod_that_is_ready_is_not_made_anew_on_the_word_of_its_annotation_alone() {
+    let mut forged = whole();
+    forged.report(1, Found::Empty);
+    assert!(forged.seen.members[1].pod.as_ref().unwrap().runs);
+    assert!(forged.plan().steps.is_empty(), "{}", forged.text());
+    assert!(forged.text().contains("StillAlive"), "{}", forged.text());
+    let pod = forged.seen.members[1].pod.as_ref().unwrap().uid;
+    let member = member(1);
+    let plan = Plan::default().then(Step::DeletePod { member, uid: pod });
+    assert!(!check(Some(&forged.ledger), &forged.seen, &plan, NOW).is_empty());
+    forged
+        .seen
+        .answers
+        .retain(|a| a.by == super::situation::member(1));
+    assert!(
+        forged.plan().steps.is_empty(),
+        "nobody else answers: {}",
+        forged.text()
+    );
+    // The others have seen it go: only what Kubernetes says of it is late.
+    let mut late = whole();
+    late.report(1, Found::Empty);
+    late.down(1);
+    assert!(matches!(late.plan().steps.as_slice(), [Step::DeletePod { .. }]));
+}
+
 #[test]
 fn s9_a_new_address_is_recorded_only_when_another_member_lists_it() {
     let mut moved = whole();

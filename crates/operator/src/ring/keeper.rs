@@ -174,7 +174,8 @@ impl RingKeeper {
         permit: &Permit,
     ) -> Result<(), TurnError> {
         let generation = object.metadata.generation;
-        let same = |e: &Ensured| e.generation == generation && e.pods.running == pods.running;
+        // Also with who is known: a member that leaves keeps its rights until it has left.
+        let same = |e: &Ensured| e.generation == generation && e.pods == pods;
         if self
             .ensured
             .as_ref()

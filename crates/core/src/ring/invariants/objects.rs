@@ -140,6 +140,15 @@ pub(super) fn delete_pod(judge: &mut Judge<'_>, at: usize, member: &Member, uid:
     if pod.is_none_or(|p| p.uid != uid) {
         judge.broken(at, Invariant::PodIdle, Some(member));
     }
+    // A gate that waits serves nobody: where the pod is ready, the others know.
+    let host = facts.ledger.and_then(|l| l.known.get(member)).map(|k| k.host);
+    let seen_alive = facts.others(member).any(|a| {
+        let mut nodes = a.nodes.iter();
+        nodes.any(|n| Some(n.host) == host && n.liveness == Liveness::Up)
+    });
+    if pod.is_some_and(|p| p.runs) && facts.waits(member) && seen_alive && !by_label(judge, at, member) {
+        judge.broken(at, Invariant::PodIdle, Some(member));
+    }
     let idle = facts.waits(member) || facts.node_gone(member) || by_label(judge, at, member);
     if !idle && !is_late(judge, member) {
         judge.broken(at, Invariant::PodIdle, Some(member));
