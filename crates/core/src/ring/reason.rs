@@ -134,6 +134,7 @@ whys! {
     LabelDone { member: Member } => "{member} was replaced: the label is taken off";
     SetLabel { member: Member } for Progressing => "all checks hold: {member} is labelled, and scylla-operator replaces it";
     LabelSet { member: Member } for Progressing => "waiting for scylla-operator to replace {member}";
+    LabelIgnored { member: Member } for ReplacementFailed, human => "{member} was labelled long ago and scylla-operator has not replaced it: read the log of that operator and of the pod; taking the label off ends the wait here";
 }
 
 /// A check of a replacement, as it stands: what was asked and what was found.

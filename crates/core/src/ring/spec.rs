@@ -161,6 +161,9 @@ pub struct Timing {
     pub rest: Duration,
     /// A Node that has been gone for this long is gone for good.
     pub node_gone: Duration,
+    /// Where scylla-operator runs the pods: a disk is lost when its barrier has waited for this long. It also waits for a
+    /// disk that is slow to read.
+    pub barrier: Duration,
     /// Before a ring sleeps: whoever is not drained by then is stopped as it is.
     pub drain: Duration,
 }
@@ -177,6 +180,7 @@ impl Default for Timing {
             limit: Duration::from_hours(6),
             rest: Duration::from_mins(2),
             node_gone: Duration::from_mins(15),
+            barrier: Duration::from_mins(15),
             drain: Duration::from_mins(5),
         }
     }

@@ -162,6 +162,7 @@ impl Bed {
                 limit: Duration::from_mins(4),
                 rest: Duration::from_secs(5),
                 node_gone: Duration::from_secs(20),
+                barrier: Duration::from_mins(15),
                 drain: Duration::from_mins(1),
             },
             ..RingSettings::default()

@@ -305,6 +305,7 @@ impl Bed {
                 limit: Duration::from_mins(1),
                 rest: Duration::from_secs(2),
                 node_gone: Duration::from_secs(5),
+                barrier: Duration::from_mins(15),
                 drain: Duration::from_secs(20),
             },
             tap,
