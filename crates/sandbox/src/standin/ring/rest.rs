@@ -31,6 +31,7 @@ fn refused(code: u16, text: &str) -> Answer {
 
 /// Answers a call of the REST interface.
 pub(super) fn rest(node: &mut Node, method: &str, path: &str, query: &[(String, String)]) -> Answer {
+    *node.calls.entry(path.to_owned()).or_default() += 1;
     if node.ring.process(ME).is_none() {
         return refused(404, "Not found");
     }
@@ -261,7 +262,7 @@ fn post<'a>(node: &mut Node, path: &str, argument: &impl Fn(&str) -> &'a str) ->
     }
 }
 
-/// Answers the admin port: `POST /fault/NAME?on=true`, `POST /write?row=N`, `GET /rows`.
+/// Answers the admin port: `POST /fault/NAME?on=true`, `POST /write?row=N`, `GET /rows`, `GET /calls`.
 pub(super) fn admin(node: &mut Node, method: &str, path: &str, query: &[(String, String)]) -> Answer {
     let argument = |name: &str| {
         let found = query.iter().find(|(key, _)| key == name);
@@ -272,6 +273,7 @@ pub(super) fn admin(node: &mut Node, method: &str, path: &str, query: &[(String,
             Some(row) => write(node, row),
             None => refused(400, "a row is needed"),
         },
+        ("GET", "/calls") => Answer::Value(json!(node.calls)),
         ("GET", "/rows") => {
             let rows = node.ring.places.first().map(|p| p.disk.rows.clone());
             Answer::Value(json!(rows.unwrap_or_default()))
