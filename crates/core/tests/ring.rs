@@ -14,6 +14,7 @@ mod named;
 mod ring {
     mod attended;
     mod ends;
+    mod expiry;
     mod gate;
     mod hibernate;
     mod holds;

@@ -10,7 +10,7 @@ use mainstay_core::ring::ids::{ClusterUid, Location, Member, Name, PodUid as Rin
 use mainstay_core::ring::spec::ScyllaVersion;
 use operator::pod::{
     Ask, AskError, CassandraHome, DataVolume, Database, Helper, Launch, RealDisk, RingAskError, RingTask,
-    SeedsTask, Task, prepare, record, ring_gate, ring_seeds, send, until_free,
+    ScyllaHome, SeedsTask, Task, prepare, record, ring_gate, ring_seeds, send, until_free,
 };
 use operator::ring::cassandra::Jolokia;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -89,6 +89,9 @@ pub(crate) struct GateArguments {
         conflicts_with = "cassandra_dump"
     )]
     scylla: Option<ScyllaVersion>,
+    /// The folder of its configuration in the image.
+    #[arg(long, default_value = "/etc/scylla")]
+    scylla_config: PathBuf,
     #[command(flatten)]
     cassandra: CassandraArguments,
     /// In which namespace.
@@ -341,6 +344,11 @@ fn install(to: &Path) -> Result<()> {
 }
 
 impl CassandraArguments {
+    fn location(&self) -> Location {
+        let (dc, rack) = (self.datacenter.clone(), self.rack.clone());
+        Location { dc, rack }
+    }
+
     fn home(self) -> Result<CassandraHome> {
         let listen = self.listen.address()?;
         let Self {
@@ -420,6 +428,7 @@ async fn wait_for_turn(arguments: GateArguments) -> Result<Launch> {
         cluster,
         cluster_uid,
         scylla,
+        scylla_config,
         cassandra,
         namespace,
         pod,
@@ -430,7 +439,11 @@ async fn wait_for_turn(arguments: GateArguments) -> Result<Launch> {
         command,
     } = arguments;
     let database = match scylla {
-        Some(version) => Database::Scylla(version),
+        Some(version) => Database::Scylla(ScyllaHome {
+            version,
+            config: scylla_config,
+            location: cassandra.location(),
+        }),
         None => Database::Cassandra(Box::new(cassandra.home()?)),
     };
     let task = RingTask {

@@ -15,6 +15,7 @@
 
 mod ring {
     mod bench;
+    mod ghost;
     mod holds;
     mod simulation;
     mod sources;

@@ -19,6 +19,11 @@ pub enum BadRing {
     /// A version of Cassandra that does not tell what has to be known.
     #[error("Cassandra {0} does not tell members' states over CQL: it takes 4.1 or later")]
     OldCassandra(String),
+    /// A version of ScyllaDB whose disks cannot be read while nothing runs on them.
+    #[error(
+        "ScyllaDB {0} has no `scylla sstable query`, with which the gate reads whether a disk is bootstrapped, so no member would ever start again: it takes 2025.2 or later, or, for a cluster of scylla-operator, spec.attends; a program that has it can be named in spec.command"
+    )]
+    OldScylla(String),
     /// Nobody is declared.
     #[error("spec.racks declares no member: write members: 1 in one of them at least")]
     Nobody,
@@ -104,8 +109,15 @@ impl RingClusterSpec {
         if members.is_empty() {
             return Err(BadRing::Nobody);
         }
+        let engine = self.engine()?;
+        // Where the program is the user's own, so is what it can.
+        let unread = matches!(engine, core::Engine::Scylla(version) if !version.reads_tables());
+        if unread && self.attends.is_none() && self.command.is_none() {
+            let ScyllaVersion { major, minor } = self.version()?;
+            return Err(BadRing::OldScylla(format!("{major}.{minor}")));
+        }
         Ok(core::Spec {
-            engine: self.engine()?,
+            engine,
             managed: match self.attends {
                 Some(_) => Managed::ByScyllaOperator,
                 None => Managed::Here,
@@ -137,7 +149,7 @@ mod tests {
     #[test]
     fn members_are_named_by_rack_and_number_and_the_first_one_founds() {
         let spec = spec(
-            r#"{"image": "scylladb/scylla:5.4.1", "racks": [{"name": "a", "members": 2}, {"name": "b", "members": 1}]}"#,
+            r#"{"image": "scylladb/scylla:2025.2.1", "racks": [{"name": "a", "members": 2}, {"name": "b", "members": 1}]}"#,
         );
         let parsed = spec.parse("ring", Timing::default()).unwrap();
         let names: Vec<String> = parsed.members.iter().map(|d| d.member.to_string()).collect();
@@ -146,7 +158,7 @@ mod tests {
             parsed.members.last().unwrap().location.to_string(),
             "datacenter1/b"
         );
-        assert_eq!(parsed.engine, core::Engine::Scylla("5.4".parse().unwrap()));
+        assert_eq!(parsed.engine, core::Engine::Scylla("2025.2".parse().unwrap()));
         assert!(parsed.automatic && !parsed.accept_loss && parsed.tries == 3);
     }
 
@@ -171,6 +183,27 @@ mod tests {
             spec(nobody).parse("ring", Timing::default()),
             Err(BadRing::Nobody)
         );
+    }
+
+    #[test]
+    fn a_ring_whose_disks_its_own_program_cannot_read_is_refused() {
+        let table = [
+            (r#""image": "scylladb/scylla:2025.2.0""#, true),
+            (r#""image": "scylladb/scylla:2026.1.3""#, true),
+            (r#""image": "scylladb/scylla:2025.1.9""#, false),
+            (r#""image": "scylladb/scylla:6.2.0""#, false),
+            (r#""image": "mine@sha256:00", "version": "5.4""#, false),
+            (r#""image": "scylla:5.4.1", "command": "/opt/scylla""#, true),
+            (r#""image": "scylla:2024.1.1", "attends": "simple""#, true),
+        ];
+        for (fields, good) in table {
+            let text = format!(r#"{{{fields}, "racks": [{{"name": "a", "members": 1}}]}}"#);
+            let parsed = spec(&text).parse("ring", Timing::default());
+            assert_eq!(parsed.is_ok(), good, "{fields}: {parsed:?}");
+            if let Err(error) = parsed {
+                assert!(error.to_string().contains("takes 2025.2 or later"), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub fn scylla(by: Member, at: Time, replies: &ScyllaReplies) -> Answer {
         keyspaces: replies.keyspaces.clone(),
         // ScyllaDB agrees on its schema before a node may join.
         schema_agrees: true,
+        other_schema: Vec::new(),
     }
 }
 
@@ -114,8 +115,10 @@ pub struct CassandraReplies {
     pub owners: Vec<Address>,
     /// The answer of `reloadSeeds`, or what was last configured.
     pub seeds: Vec<Address>,
-    /// `OutstandingSchemaVersions` names one version.
+    /// All owners that live have one schema.
     pub schema_agrees: bool,
+    /// Owners that are down, and had another one when they were last heard.
+    pub other_schema: Vec<Address>,
     /// `system_schema.keyspaces`.
     pub keyspaces: Vec<Keyspace>,
 }
@@ -136,6 +139,12 @@ pub fn cassandra(by: Member, at: Time, replies: &CassandraReplies) -> Answer {
         seeds: Some(replies.seeds.clone()),
         keyspaces: replies.keyspaces.clone(),
         schema_agrees: replies.schema_agrees,
+        other_schema: replies
+            .gossip
+            .iter()
+            .filter(|row| replies.other_schema.contains(&row.address))
+            .filter_map(|row| row.host)
+            .collect(),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn begin(view: &View<'_>) -> Plan {
 fn is_lost(view: &View<'_>, m: &MemberView, known: &Known) -> bool {
     let waits = m
         .waits_unbootstrapped_since
-        .is_some_and(|since| view.now.since(since) >= view.spec().timing.grace);
+        .is_some_and(|since| view.now.since(since) >= view.spec().timing.barrier);
     // That operator replaces the host id its sidecar noted; if that is another one, it would replace the wrong node.
     m.noted_host == Some(known.host) && (waits || view.node_is_gone(&m.member))
 }
@@ -84,7 +84,13 @@ pub(super) fn labelled(view: &View<'_>, work: &Work) -> Plan {
     };
     let member = work.member.clone();
     if m.replace_label {
-        return Plan::because(Why::LabelSet { member });
+        // Not taken back: that operator may be in the middle of it.
+        let late = view.now.since(work.since) >= view.spec().timing.limit;
+        return Plan::because(if late {
+            Why::LabelIgnored { member }
+        } else {
+            Why::LabelSet { member }
+        });
     }
     if let Some(plan) = replaced(view, m, lost) {
         return plan;

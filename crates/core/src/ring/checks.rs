@@ -2,7 +2,7 @@
 
 use super::ids::{Address, HostId, Member};
 use super::ledger::Known;
-use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
+use super::observed::{Answer, Keyspace, Liveness, MemberView, NodeState, Seen};
 use super::reason::Check;
 use super::spec::Managed;
 use super::view::View;
@@ -125,10 +125,7 @@ fn find(case: &Case<'_>, letter: Letter, witnesses: &[&Answer]) -> Option<Check>
         Letter::Seeds => seeds_taught(case, witnesses),
         Letter::HandsOff => hands_off(case),
         Letter::Address => first(witnesses, |a| address_clear(case, a)),
-        Letter::Schema => first(witnesses, |a| {
-            let by = a.by.clone();
-            (!a.schema_agrees).then_some(Check::SchemaDiffers { by })
-        }),
+        Letter::Schema => first(witnesses, |a| schema(case, a)),
     }
 }
 
@@ -162,6 +159,15 @@ fn down(case: &Case<'_>, answer: &Answer) -> Option<Check> {
         Liveness::Up => Some(Check::StillAlive { host, by }),
         Liveness::Down(_) | Liveness::Unclear => Some(Check::DownTooShort { host, by }),
     }
+}
+
+/// Somebody sees this node alive, or nobody can be asked.
+pub(super) fn lives(witnesses: &[&Answer], host: HostId) -> Option<Check> {
+    first(witnesses, |a| {
+        let up = a.node(host).is_some_and(|n| n.liveness == Liveness::Up);
+        let by = a.by.clone();
+        up.then_some(Check::StillAlive { host, by })
+    })
 }
 
 fn others_up(case: &Case<'_>, answer: &Answer) -> Option<Check> {
@@ -260,22 +266,37 @@ pub(super) fn busy(witnesses: &[&Answer], except: Option<HostId>) -> Option<Chec
 
 fn copies(case: &Case<'_>, witnesses: &[&Answer]) -> Option<Check> {
     let spec = case.view.spec();
-    let keyspaces = || witnesses.iter().flat_map(|a| &a.keyspaces);
+    let keyspaces = || {
+        witnesses
+            .iter()
+            .flat_map(|a| a.keyspaces.iter().map(|k| (&a.by, k)))
+    };
     if spec.accept_loss {
         return None;
     }
     if keyspaces().next().is_none() {
         return Some(Check::CopiesUnknown);
     }
-    let lost = case.view.lost_in(&case.lost.location, case.member);
+    let lost = case.view.lost_in(case.lost, case.member, witnesses);
     let counts = |accounts: bool| !accounts || spec.authentication;
-    keyspaces().filter(|k| counts(k.accounts)).find_map(|k| {
-        let copies = *k.copies.get(&case.lost.location.dc)?;
+    let counted = || keyspaces().filter(|(_, k)| counts(k.accounts));
+    let too_few = counted().find_map(|(_, k)| {
+        let copies = *k.copies.as_ref()?.get(&case.lost.location.dc)?;
         (copies <= lost).then(|| Check::TooFewCopies {
             keyspace: k.name.clone(),
             copies,
             lost,
         })
+    });
+    too_few.or_else(|| untold(counted()))
+}
+
+/// A keyspace of which somebody could not tell how often its rows are kept.
+pub(super) fn untold<'a>(mut keyspaces: impl Iterator<Item = (&'a Member, &'a Keyspace)>) -> Option<Check> {
+    let (by, untold) = keyspaces.find(|(_, k)| k.copies.is_none())?;
+    Some(Check::KeyspaceUnknown {
+        keyspace: untold.name.clone(),
+        by: by.clone(),
     })
 }
 
@@ -312,6 +333,18 @@ pub fn untaught<'a>(case: &Case<'a>) -> Vec<&'a Member> {
     let untaught = |a: &&&Answer| a.seeds.as_ref().is_none_or(|s| !s.contains(&own));
     let witnesses = case.view.witnesses(case.member);
     witnesses.iter().filter(untaught).map(|a| &a.by).collect()
+}
+
+/// A start waits for the schema of everybody who is listed, also of one that is down and cannot hand over its own. Not of
+/// the lost one: that row becomes its own.
+fn schema(case: &Case<'_>, answer: &Answer) -> Option<Check> {
+    let by = answer.by.clone();
+    if !answer.schema_agrees {
+        return Some(Check::SchemaDiffers { by });
+    }
+    let mut others = answer.other_schema.iter();
+    let other = *others.find(|host| **host != case.lost.host)?;
+    Some(Check::SchemaBehind { other, by })
 }
 
 fn seeds_taught(case: &Case<'_>, witnesses: &[&Answer]) -> Option<Check> {

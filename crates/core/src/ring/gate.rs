@@ -1,7 +1,8 @@
 //! What `mainstay pod ring-gate` decides before every start of the database: start, or wait and say why.
 //!
 //! A bootstrapped disk starts, and needs nobody for it in a pod it has run in before. A disk that is not bootstrapped
-//! starts only with a permission that names this pod, this claim and this disk, and only once. So whether a folder is
+//! starts only with a permission that names this pod, this claim and this disk, only once, and only while it is fresh:
+//! whoever was dead when it was given may live again. So whether a folder is
 //! empty because the storage is lost, or because the wrong thing is mounted, is never decided by the database.
 //!
 //! It must be asked before *every* start, also when only the container restarts: nothing else stands between an empty
@@ -13,6 +14,7 @@ use super::record::{RecordMap, Replaces};
 use super::spec::Engine;
 use super::stamp::{Bootstrapped, Found, Report, Stamp};
 use std::fmt;
+use std::time::Duration;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub enum Asked<'a> {
         record: Option<&'a RecordMap>,
         /// The addresses of all members, this one included.
         members: &'a [Address],
+        /// How old the permission in the ledger is at most; unknown to a gate that never read a ledger without it.
+        age: Option<Duration>,
     },
 }
 
@@ -82,6 +86,8 @@ pub struct Start {
     pub seeds: Vec<Address>,
     /// What the operator is told.
     pub report: Report,
+    /// With a permission: it is not older than this when the database starts.
+    pub within: Option<Duration>,
 }
 
 /// Why it is not started.
@@ -110,6 +116,8 @@ pub enum Held {
     Unfinished,
     /// The permission and the record name different nodes.
     RecordDiffers,
+    /// The permission is too old, or may be.
+    Expired,
     /// The permission would make the node its own seed, or leave it without one.
     BadSeeds,
     /// The place of this disk was given to another one.
@@ -129,6 +137,7 @@ impl fmt::Display for Held {
             Self::AwaitsTurn => "a new member; waiting for the operator to let it join, one at a time",
             Self::Unfinished => "the last start did not finish; waiting for the operator to allow another one",
             Self::RecordDiffers => "the permission and the record name different nodes; waiting until the operator has put that right",
+            Self::Expired => "the permission is older than it may be, or may be for all this gate knows: not started, because the dead may live again; waiting for another permission",
             Self::BadSeeds => "the permission names this node as its own seed, or nobody: not started; waiting for another permission",
             Self::Retired => "the place of this disk in the ring was given to another disk: it is never started again; mount the right disk, or save its data and empty it",
             Self::Foreign => "this disk holds the data of another node: not started; mount the right disk",
@@ -157,23 +166,34 @@ pub fn gate(me: &Me, folder: &Folder, asked: Asked<'_>) -> Gate {
                 ledger,
                 record,
                 members,
+                age: _,
             },
         ) => match fenced(me, &stamp, host, ours(me, ledger), record) {
             // From here on it must ask also in this pod: the next time the API may not answer.
             Some((found, why)) => wait(me, Stamp { pod: None, ..stamp }, found, why),
             None => start(me, &stamp, host, with_me(me, members)),
         },
+        // A member once, and rows may be on it that nobody else has.
+        (Bootstrapped::Decommissioned, _) => wait(me, stamp, Found::Damaged, Held::Damaged),
         (Bootstrapped::InProgress | Bootstrapped::Never, _) if stamp.completed => {
             wait(me, stamp, Found::Damaged, Held::Damaged)
         }
         // The disk of a member, or of one whose place was given away, that is not bootstrapped any more: perhaps only a
         // table is broken.
-        (_, Asked::Answer { ledger, .. }) if was_bootstrapped(me, &stamp, ledger) => {
+        (_, Asked::Answer { ledger, record, .. }) if was_bootstrapped(me, &stamp, ledger, record) => {
             wait(me, stamp, Found::Damaged, Held::Damaged)
         }
-        (empty, Asked::Answer { ledger, record, .. }) => {
+        (
+            empty,
+            Asked::Answer {
+                ledger, record, age, ..
+            },
+        ) => {
             let found = unstarted(&stamp, empty);
             match permitted(me, &stamp, found, ours(me, ledger), record) {
+                Ok((_, grant)) if age.is_none_or(|age| age > grant.lasts) => {
+                    wait(me, stamp, found, Held::Expired)
+                }
                 Ok((work, grant)) => first_start(me, &stamp, work, grant),
                 Err(why) => wait(me, stamp, found, why),
             }
@@ -186,12 +206,14 @@ fn ours<'a>(me: &Me, ledger: Option<&'a Ledger>) -> Option<&'a Ledger> {
     ledger.filter(|l| l.cluster == me.cluster)
 }
 
-/// The ledger knows this disk from when it was bootstrapped.
-fn was_bootstrapped(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>) -> bool {
-    ours(me, ledger).is_some_and(|l| {
+/// The ledger knows this disk from when it was bootstrapped, or the record does: a ledger may be lost.
+fn was_bootstrapped(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>, record: Option<&RecordMap>) -> bool {
+    let recorded = known_record(me, record).is_some_and(|(_, disk)| disk == Some(stamp.disk));
+    let known = ours(me, ledger).is_some_and(|l| {
         let known = l.known.get(&me.member);
         l.retired.contains(&stamp.disk) || known.is_some_and(|k| k.disk == Some(stamp.disk))
-    })
+    });
+    recorded || known
 }
 
 fn known_record(me: &Me, record: Option<&RecordMap>) -> Option<(Replaces, Option<DiskId>)> {
@@ -251,7 +273,9 @@ fn unstarted(stamp: &Stamp, bootstrapped: Bootstrapped) -> Found {
     match (stamp.used, bootstrapped) {
         (Some(number), _) => Found::Unfinished(number),
         (None, Bootstrapped::InProgress) => Found::Unfinished(super::ids::GrantNumber(0)),
-        (None, Bootstrapped::Never | Bootstrapped::Completed(_)) => Found::Empty,
+        (None, Bootstrapped::Never | Bootstrapped::Decommissioned | Bootstrapped::Completed(_)) => {
+            Found::Empty
+        }
     }
 }
 
@@ -309,6 +333,7 @@ fn first_start(me: &Me, stamp: &Stamp, work: &Work, grant: &Grant) -> Gate {
         wipe: grant.wipe,
         replaces,
         seeds: grant.seeds.clone(),
+        within: Some(grant.lasts),
         report: report(me, stamp, found),
         stamp: Stamp {
             pod: Some(me.pod),
@@ -325,6 +350,7 @@ fn start(me: &Me, stamp: &Stamp, host: HostId, seeds: Vec<Address>) -> Gate {
     Gate::Start(Start {
         wipe: false,
         replaces: None,
+        within: None,
         report: report(me, stamp, Found::Started(host)),
         stamp: Stamp {
             pod: Some(me.pod),

@@ -1,7 +1,7 @@
 //! The first node founds the ring; every other new one joins it, one at a time.
 
 use super::checks;
-use super::ids::{Address, Member};
+use super::ids::{Address, DiskId, Member};
 use super::ledger::{Grant, Ledger, Phase, Task, Work};
 use super::observed::{Answer, Liveness, MemberView};
 use super::orphan;
@@ -58,6 +58,14 @@ pub(super) fn granted(view: &View<'_>, work: Work, seeds: Vec<Address>, generati
         .report(&work.member)
         .filter(|r| r.waits_empty() && !retired(r))?;
     let number = view.ledger.next_grant(view.seen.used_grants());
+    let retired = work
+        .lost()
+        .and_then(|lost| lost.disk)
+        .filter(|d| *d != report.disk);
+    let fenced = |disk: &DiskId| view.ledger.retired.contains(disk);
+    // One that takes the place of a permission that nobody used takes over what that one did.
+    let before = work.grant().filter(|g| g.is_unused(pod.uid, claim.uid, report));
+    let own_doing = before.map_or_else(|| retired.is_some_and(|d| !fenced(&d)), |g| g.retires);
     let grant = Grant {
         number,
         pod: pod.uid,
@@ -67,11 +75,9 @@ pub(super) fn granted(view: &View<'_>, work: Work, seeds: Vec<Address>, generati
         seeds,
         generation,
         at: view.now,
+        lasts: view.spec().timing.permission,
+        retires: own_doing,
     };
-    let retired = work
-        .lost()
-        .and_then(|lost| lost.disk)
-        .filter(|d| *d != report.disk);
     Some(view.ledger.with(|next| {
         next.grants = number;
         // From here on the old disk must not start: it would take its tokens back.

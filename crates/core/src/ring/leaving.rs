@@ -78,16 +78,21 @@ fn crowded(view: &View<'_>, known: &Known, witnesses: &[&Answer]) -> Option<Chec
         .filter(|k| k.location.dc == *dc)
         .count();
     let left = u32::try_from(there.saturating_sub(1)).unwrap_or(u32::MAX);
-    let keyspaces = witnesses.iter().flat_map(|a| &a.keyspaces);
-    keyspaces
-        .filter_map(|k| Some((k, *k.copies.get(dc)?)))
+    let keyspaces = || {
+        witnesses
+            .iter()
+            .flat_map(|a| a.keyspaces.iter().map(|k| (&a.by, k)))
+    };
+    let crowded = keyspaces()
+        .filter_map(|(_, k)| Some((k, *k.copies.as_ref()?.get(dc)?)))
         .find_map(|(k, copies)| {
             (copies > left).then(|| Check::TooFewCopies {
                 keyspace: k.name.clone(),
                 copies,
                 lost: 1,
             })
-        })
+        });
+    crowded.or_else(|| checks::untold(keyspaces()))
 }
 
 /// It was told to leave.

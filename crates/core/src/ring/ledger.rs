@@ -4,9 +4,12 @@
 //! the race, or finds the place taken.
 
 use super::ids::{Address, ClusterUid, DiskId, GrantNumber, HostId, Location, Member, PodUid, VolumeUid};
+use super::spec::PERMISSION;
+use super::stamp::{Found, Report};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// The key of the ConfigMap `<cluster>-ring`.
 pub const KEY: &str = "ledger";
@@ -45,8 +48,40 @@ pub struct Grant {
     pub seeds: Vec<Address>,
     /// The highest generation in which anybody knew the replaced node: the new one has a higher one.
     pub generation: u64,
-    /// When.
+    /// When, on the clock of whoever gave it.
     pub at: Time,
+    /// For so long a gate may use it, by its own clock (`freshness`): what was true when it was given is not for ever.
+    #[serde(default = "usual")]
+    pub lasts: Duration,
+    /// The disk that was lost may start no more because of this permission, and of none before. If it is taken back
+    /// unused, so is that.
+    #[serde(default)]
+    pub retires: bool,
+}
+
+fn usual() -> Duration {
+    PERMISSION
+}
+
+impl Grant {
+    /// From then on no gate uses it any more. Twice as long as it lasts: clocks of two operators may differ a little.
+    pub fn over(&self) -> Time {
+        self.at + self.lasts * 2
+    }
+
+    /// Does this gate hold, unused, what the permission was given for?
+    pub fn is_unused(&self, pod: PodUid, volume: VolumeUid, report: &Report) -> bool {
+        let unused = match report.found {
+            Found::Empty => true,
+            Found::Unfinished(number) => number != self.number,
+            Found::Started(_)
+            | Found::StartedWith(_)
+            | Found::Retired(_)
+            | Found::Foreign(_)
+            | Found::Damaged => false,
+        };
+        unused && pod == self.pod && volume == self.volume && report.disk == self.disk
+    }
 }
 
 /// What is being done.
@@ -316,6 +351,8 @@ mod tests {
                     seeds: vec!["10.0.0.2".parse().unwrap()],
                     generation: 3,
                     at: Time(9),
+                    lasts: Duration::from_secs(7),
+                    retires: true,
                 }),
                 since: Time(9),
                 failed: 0,

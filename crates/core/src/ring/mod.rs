@@ -8,6 +8,7 @@
 //! | `record` | the ConfigMap that users know: who is to be replaced if a member comes back empty |
 //! | `ledger` | what is known of the ring, and the one thing that is being done with it |
 //! | `gate`, `stamp`, `options` | what the pod decides before its database starts, and how that is written down |
+//! | `freshness`, `expiry` | how old a permission is, in the eyes of a gate and of an operator |
 //! | `observed`, `spec`, `answers` | what a turn knows, what the user declared, how answers of a database are read |
 //! | `view`, `checks` | the questions every decision asks; the checks `a` to `k` |
 //! | `decide` | the driver |
@@ -22,6 +23,8 @@ pub mod answers;
 mod attended;
 pub mod checks;
 mod decide;
+mod expiry;
+pub mod freshness;
 pub mod gate;
 pub mod ids;
 pub mod invariants;

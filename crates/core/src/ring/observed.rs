@@ -93,8 +93,8 @@ pub struct Keyspace {
     pub name: Name,
     /// It holds the accounts of clients: counts only if they log in.
     pub accounts: bool,
-    /// Copies by datacenter.
-    pub copies: BTreeMap<Name, u32>,
+    /// Copies by datacenter; `None` if that cannot be told, which is not the same as none.
+    pub copies: Option<BTreeMap<Name, u32>>,
 }
 
 /// What one member said of the ring, all of it from this one node.
@@ -110,8 +110,10 @@ pub struct Answer {
     pub seeds: Option<Vec<Address>>,
     /// The keyspaces.
     pub keyspaces: Vec<Keyspace>,
-    /// All nodes it knows have its schema.
+    /// All owners of tokens that live, in its eyes, have its schema.
     pub schema_agrees: bool,
+    /// Owners that are down and had another schema when they were last heard.
+    pub other_schema: Vec<HostId>,
 }
 
 impl Answer {

@@ -111,6 +111,7 @@ whys! {
     Evict { member: Member } for Progressing => "the volume of {member} is given up: its claim is deleted so that it can come up elsewhere";
     Evicting { member: Member } for Progressing => "waiting for {member} to come up with a new volume";
     Permit { member: Member, grant: GrantNumber } for Progressing => "{member} may replace itself: {grant}";
+    NotUsed { member: Member, grant: GrantNumber } => "{member} did not use {grant} in time: it is taken back, and everything is looked at anew";
     TeachSeeds { member: Member, peer: Member } for Progressing => "{peer} is told to gossip with the address of {member}, or the replacement would hear from nobody";
     Replaced { member: Member, host: HostId, by: HostId } => "{member} is whole again: {by} took the place of {host}";
     TryFailed { member: Member, failed: u32 } for ReplacementFailed => "the start of {member} did not finish ({failed} so far): tried again on an emptied disk after a rest";
@@ -133,6 +134,7 @@ whys! {
     LabelDone { member: Member } => "{member} was replaced: the label is taken off";
     SetLabel { member: Member } for Progressing => "all checks hold: {member} is labelled, and scylla-operator replaces it";
     LabelSet { member: Member } for Progressing => "waiting for scylla-operator to replace {member}";
+    LabelIgnored { member: Member } for ReplacementFailed, human => "{member} was labelled long ago and scylla-operator has not replaced it: read the log of that operator and of the pod; taking the label off ends the wait here";
 }
 
 /// A check of a replacement, as it stands: what was asked and what was found.
@@ -201,6 +203,10 @@ pub enum Check {
         lost: u32,
     },
     CopiesUnknown,
+    KeyspaceUnknown {
+        keyspace: Name,
+        by: Member,
+    },
     TopologyMismatch {
         is: Location,
         was: Location,
@@ -219,6 +225,10 @@ pub enum Check {
     },
     AddressUnknown,
     SchemaDiffers {
+        by: Member,
+    },
+    SchemaBehind {
+        other: HostId,
         by: Member,
     },
     Passed,
@@ -295,7 +305,13 @@ impl fmt::Display for Check {
                 f,
                 "keyspace {keyspace} has {copies} copies and {lost} members are lost: rows would be gone for good and nothing would show it; restore a backup, or set `acceptLoss: true`"
             ),
-            Self::CopiesUnknown => f.write_str("no member told how often the rows of each keyspace are kept"),
+            Self::CopiesUnknown => {
+                f.write_str("CopiesUnknown: no member told how often the rows of each keyspace are kept")
+            }
+            Self::KeyspaceUnknown { keyspace, by } => write!(
+                f,
+                "CopiesUnknown: {by} cannot tell how often the rows of keyspace {keyspace} are kept"
+            ),
             Self::TopologyMismatch { is, was } => {
                 write!(
                     f,
@@ -314,6 +330,10 @@ impl fmt::Display for Check {
             Self::SchemaDiffers { by } => write!(
                 f,
                 "{by} knows members with another schema; a start would wait for them in vain"
+            ),
+            Self::SchemaBehind { other, by } => write!(
+                f,
+                "{by} knows another schema of {other}, which is down; a start would wait for it in vain: bring it back first"
             ),
             Self::Passed => f.write_str("holds"),
         }

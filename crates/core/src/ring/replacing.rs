@@ -48,7 +48,7 @@ fn consider(view: &View<'_>, member: &Member, known: &Known) -> Plan {
         let member = member.clone();
         return Plan::because(Why::NotAutomatic { member });
     }
-    if let Some(plan) = second_chance(view, member) {
+    if let Some(plan) = second_chance(view, member, known) {
         return plan;
     }
     let case = case(view, member, known, false);
@@ -77,10 +77,20 @@ fn consider(view: &View<'_>, member: &Member, known: &Known) -> Plan {
 
 /// A folder that is empty in the pod that had data in it: perhaps a mount failed. A new pod mounts anew; and a disk that
 /// comes back later finds another pod there, so that its gate asks before it starts.
-pub(super) fn second_chance(view: &View<'_>, member: &Member) -> Option<Plan> {
+///
+/// A gate that waits serves nobody. If its pod is ready, either that is old news or what stands on the pod is not its gate's
+/// word: then the others are asked first.
+pub(super) fn second_chance(view: &View<'_>, member: &Member, known: &Known) -> Option<Plan> {
     let report = view.seen.report(member)?;
     let pod = view.seen.member(member)?.pod.as_ref()?;
-    (report.ran && report.waits_empty()).then(|| {
+    let anew = report.ran && report.waits_empty();
+    if anew
+        && pod.runs
+        && let Some(check) = checks::lives(&view.witnesses(member), known.host)
+    {
+        return Some(Plan::because(held(member, &check)));
+    }
+    anew.then(|| {
         let uid = pod.uid;
         let member = member.clone();
         Plan::because(Why::SecondChance {
@@ -158,7 +168,7 @@ pub(super) fn confirm(view: &View<'_>, work: &Work, lost: &Known, manual: bool) 
         let member = member.clone();
         return Plan::because(Why::CameBack { member }).write(view.ledger.idle());
     }
-    if let Some(plan) = second_chance(view, member) {
+    if let Some(plan) = second_chance(view, member, lost) {
         return plan;
     }
     let case = case(view, member, lost, manual);

@@ -1,6 +1,7 @@
 //! A start that was permitted: finished, failed, tried again, given up, or overtaken by the old disk.
 
-use super::ids::{Member, PodUid};
+use super::expiry;
+use super::ids::{GrantNumber, Member, PodUid};
 use super::joining::{grant_first, obstacle};
 use super::learn::{describe, is_removed};
 use super::ledger::{Grant, Known, Phase, Task, Work};
@@ -36,7 +37,8 @@ pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
         Found::Unfinished(number) if ours && number == grant.number => failed(view, work, pod),
         // The permission names what is not there any more, and was not used on what is.
         Found::Empty | Found::Unfinished(_) if !ours || pod != grant.pod => again(view, work),
-        Found::StartedWith(number) if number == grant.number && too_late(view, grant) => {
+        Found::Empty | Found::Unfinished(_) => expiry::unused(view, work, grant, waiting(work, grant)),
+        Found::StartedWith(number) if is_ours(number, grant) && too_late(view, grant) => {
             end(view, work, pod).unwrap_or_else(|| waiting(work, grant))
         }
         _ => waiting(work, grant),
@@ -53,6 +55,11 @@ fn waiting(work: &Work, grant: &Grant) -> Plan {
     let member = work.member.clone();
     let grant = grant.number;
     Plan::because(Why::Started { member, grant })
+}
+
+/// A gate may have used a permission at the moment at which another one was given for the same start.
+fn is_ours(number: GrantNumber, grant: &Grant) -> bool {
+    number <= grant.number
 }
 
 fn too_late(view: &View<'_>, grant: &Grant) -> bool {
@@ -288,7 +295,7 @@ fn overtaken(view: &View<'_>, work: &Work) -> Option<Plan> {
 fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
     let (m, _, report) = present(view, work)?;
     let runs = match report.found {
-        Found::StartedWith(number) => number == grant.number,
+        Found::StartedWith(number) => is_ours(number, grant),
         Found::Started(_) => true,
         _ => false,
     };

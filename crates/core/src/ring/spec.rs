@@ -31,6 +31,11 @@ impl ScyllaVersion {
         self.at_least((5, 2), (2023, 1))
     }
 
+    /// `scylla sstable query` exists: 2025.2. Without it nobody can tell whether a disk is bootstrapped.
+    pub fn reads_tables(self) -> bool {
+        self.at_least((u16::MAX, 0), (2025, 2))
+    }
+
     /// Membership is agreed on by a majority: for good from 2025.2 on, on new clusters from 6.0 and 2024.2 on. Whoever
     /// may have it is treated as having it: the majority is asked for once too often, never once too rarely.
     fn has_raft_topology(self) -> bool {
@@ -148,24 +153,34 @@ pub struct Timing {
     pub grace: Duration,
     /// The checks must hold at the beginning and at the end of this time, and whenever they are looked at between.
     pub confirm: Duration,
+    /// For so long a gate may use a permission. After twice that it is looked at again whether it may still be given.
+    pub permission: Duration,
     /// A start that is not finished by then has failed. Streaming terabytes takes hours.
     pub limit: Duration,
     /// Before the next try.
     pub rest: Duration,
     /// A Node that has been gone for this long is gone for good.
     pub node_gone: Duration,
+    /// Where scylla-operator runs the pods: a disk is lost when its barrier has waited for this long. It also waits for a
+    /// disk that is slow to read.
+    pub barrier: Duration,
     /// Before a ring sleeps: whoever is not drained by then is stopped as it is.
     pub drain: Duration,
 }
+
+/// For how long a permission may be used, where nothing else is said.
+pub const PERMISSION: Duration = Duration::from_mins(1);
 
 impl Default for Timing {
     fn default() -> Self {
         Self {
             grace: Duration::from_mins(1),
             confirm: Duration::from_mins(1),
+            permission: PERMISSION,
             limit: Duration::from_hours(6),
             rest: Duration::from_mins(2),
             node_gone: Duration::from_mins(15),
+            barrier: Duration::from_mins(15),
             drain: Duration::from_mins(5),
         }
     }

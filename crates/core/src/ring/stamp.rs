@@ -53,6 +53,8 @@ impl Stamp {
 pub enum Bootstrapped {
     /// `system.local.bootstrapped = COMPLETED`, with this host id.
     Completed(HostId),
+    /// It was a member, and has left.
+    Decommissioned,
     /// A start was begun, and not finished.
     InProgress,
     /// Nothing, or only what a refused start leaves.

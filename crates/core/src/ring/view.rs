@@ -1,8 +1,8 @@
 //! The questions that every decision asks of what was observed.
 
-use super::ids::{Address, HostId, Location, Member};
+use super::ids::{Address, HostId, Member};
 use super::ledger::{Known, Ledger};
-use super::observed::{Answer, Liveness, MemberView, Observed, Pod};
+use super::observed::{Answer, Liveness, MemberView, Observed, Pod, Seen};
 use super::spec::Spec;
 use crate::time::Time;
 use std::collections::BTreeSet;
@@ -76,14 +76,29 @@ impl<'a> View<'a> {
         since.is_some_and(|since| self.now.since(since) >= self.spec().timing.node_gone)
     }
 
-    /// How many members of this datacenter are lost, this one included. Counted from what is on record, not from what
-    /// the database refuses: that refusal disappears when two are replaced at once.
-    pub fn lost_in(&self, location: &Location, about: &Member) -> u32 {
-        let lost = |(member, known): &(&Member, &Known)| {
-            known.location.dc == location.dc && *member != about && self.is_lost(member)
+    /// How many nodes of the datacenter are lost, this one included. Counted from what is on record, not from what the
+    /// database refuses: that refusal disappears when two are replaced at once. Whoever a human declared dead counts,
+    /// also if nothing is known of its disk: nobody streams from it. So does one that waits at a barrier before its
+    /// start, for however short a time.
+    pub fn lost_in(&self, lost: &Known, about: &Member, witnesses: &[&Answer]) -> u32 {
+        let dc = &lost.location.dc;
+        let gone = |(member, known): &(&Member, &Known)| {
+            known.location.dc == *dc && (self.is_lost(member) || self.waits(member))
         };
-        let others = self.ledger.known.iter().filter(lost).count();
-        u32::try_from(others).unwrap_or(u32::MAX).saturating_add(1)
+        let on_record = self.ledger.known.iter().filter(|(member, _)| *member != about);
+        let gone = on_record.filter(gone).map(|(_, known)| known.host);
+        let here = |n: &&Seen| n.location.as_ref().is_none_or(|l| l.dc == *dc);
+        let nodes = witnesses.iter().flat_map(|a| &a.nodes);
+        let dead = nodes.filter(|n| n.excluded && n.counts()).filter(here);
+        let mut others: BTreeSet<HostId> = gone.chain(dead.map(|n| n.host)).collect();
+        others.remove(&lost.host);
+        u32::try_from(others.len()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    /// Where scylla-operator runs it: does it wait before its start?
+    fn waits(&self, member: &Member) -> bool {
+        let view = self.seen.member(member);
+        view.is_some_and(|m| m.waits_unbootstrapped_since.is_some())
     }
 
     /// The addresses at which every one of these members sees a normal, living node.

@@ -1,19 +1,24 @@
 //! A cluster that scylla-operator runs: only its label, under the same checks.
 
-use super::situation::{NOW, Situation, member, whole};
+use super::situation::{NOW, Situation, member, whole_of};
 use mainstay_core::ring::Step;
 use mainstay_core::ring::observed::Liveness;
+use mainstay_core::ring::reason::{Condition, Why};
 use mainstay_core::ring::spec::Managed;
 use std::time::Duration;
 
 fn attended() -> Situation {
-    let mut situation = whole().lost();
+    attended_of(3)
+}
+
+fn attended_of(members: u8) -> Situation {
+    let mut situation = whole_of(members).lost();
     situation.seen.spec.managed = Managed::ByScyllaOperator;
     for m in &mut situation.seen.members {
         m.record = None;
         m.pod.as_mut().unwrap().report = None;
     }
-    situation.seen.members[1].waits_unbootstrapped_since = Some(NOW - Duration::from_mins(5));
+    situation.seen.members[1].waits_unbootstrapped_since = Some(NOW - Duration::from_mins(20));
     situation
 }
 
@@ -69,4 +74,47 @@ fn n17_a_label_on_another_member_is_a_replacement_under_way_there() {
     let plan = other.plan();
     assert!(plan.steps.is_empty(), "{}", other.text());
     assert!(other.text().contains("ring-r2-0 carries `scylla/replace`"));
+}
+
+#[test]
+fn a_barrier_that_is_only_slow_is_no_loss() {
+    let mut slow = attended();
+    slow.seen.members[1].waits_unbootstrapped_since = Some(NOW - Duration::from_mins(14));
+    assert!(slow.plan().steps.is_empty(), "{}", slow.text());
+    let mut late = confirmed();
+    late.seen.members[1].waits_unbootstrapped_since = Some(NOW - Duration::from_mins(14));
+    let plan = late.plan();
+    let ledger = plan.steps[0].ledger().unwrap();
+    assert_eq!(ledger.work, None, "the place is free: {}", late.text());
+}
+
+#[test]
+fn a_label_that_nobody_obeys_is_told_and_stays() {
+    let mut labelled = confirmed();
+    labelled.seen.members[1].replace_label = true;
+    let says = |s: &Situation, id: &str| s.plan().reasons.iter().any(|w| w.id() == id);
+    assert!(says(&labelled, "LabelSet"), "{}", labelled.text());
+    labelled.seen.spec.timing.limit = Duration::from_hours(1);
+    labelled.ledger.work.as_mut().unwrap().since = NOW - Duration::from_hours(1);
+    let plan = labelled.plan();
+    assert!(plan.steps.is_empty() && plan.reasons.iter().any(Why::needs_human));
+    assert_eq!(
+        plan.reasons.first().and_then(Why::condition),
+        Some(Condition::ReplacementFailed)
+    );
+}
+
+#[test]
+fn n9_another_one_that_waits_at_the_barrier_counts_as_lost() {
+    let mut five = attended_of(5);
+    assert!(!five.plan().steps.is_empty(), "{}", five.text());
+    for n in [2, 3] {
+        five.seen.members[n].waits_unbootstrapped_since = Some(NOW);
+    }
+    assert!(five.plan().steps.is_empty(), "{}", five.text());
+    assert!(
+        five.text().contains("3 copies and 3 members are lost"),
+        "{}",
+        five.text()
+    );
 }

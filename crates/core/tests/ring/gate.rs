@@ -2,11 +2,15 @@
 
 use super::situation::{CLUSTER, address, host, known, member, ready, whole};
 use mainstay_core::ring::Ledger;
+use mainstay_core::ring::freshness::Freshness;
 use mainstay_core::ring::gate::{Asked, Folder, Gate, Held, Me, gate};
 use mainstay_core::ring::ids::{DiskId, GrantNumber, PodUid, VolumeUid};
+use mainstay_core::ring::ledger::Phase;
 use mainstay_core::ring::record::{RecordMap, Replaces};
-use mainstay_core::ring::spec::{Engine, ReplaceBy};
+use mainstay_core::ring::spec::{Engine, PERMISSION, ReplaceBy};
 use mainstay_core::ring::stamp::{Bootstrapped, Stamp};
+use mainstay_core::time::Time;
+use std::time::Duration;
 
 fn me() -> Me {
     Me {
@@ -41,6 +45,7 @@ fn ask(me: &Me, folder: &Folder, ledger: &Ledger) -> Gate {
         ledger: Some(ledger),
         record: Some(&record),
         members: &members,
+        age: Some(Duration::from_secs(2)),
     };
     gate(me, folder, asked)
 }
@@ -112,6 +117,53 @@ fn an_empty_disk_of_a_member_waits_and_starts_only_with_its_own_permission_and_o
 }
 
 #[test]
+fn n3_a_permission_that_is_old_or_may_be_starts_nothing() {
+    let (empty, ledger) = (folder(0xe1, Bootstrapped::Never), permitted());
+    let record = RecordMap::print(&known(1), ReplaceBy::Host, CLUSTER);
+    let aged = |age: Option<Duration>| {
+        let asked = Asked::Answer {
+            ledger: Some(&ledger),
+            record: Some(&record),
+            members: &[],
+            age,
+        };
+        gate(&me(), &empty, asked)
+    };
+    assert!(matches!(aged(Some(PERMISSION)), Gate::Start(_)));
+    let late = PERMISSION + Duration::from_millis(1);
+    for age in [None, Some(late)] {
+        assert_eq!(held(aged(age)), Held::Expired, "{age:?}");
+    }
+}
+
+/// What the gate knows of the age of a permission, by its own clock and nothing else.
+#[test]
+fn a_permission_was_given_after_the_last_look_that_did_not_show_it() {
+    let (without, with) = (whole().ledger, permitted());
+    let mut looks = Freshness::default();
+    looks.read(Some(&with), Time(1_000));
+    assert_eq!(looks.age(Time(1_001)), None, "it was there before anybody looked");
+    let mut looks = Freshness::default();
+    looks.read(None, Time(1_000));
+    looks.read(Some(&without), Time(2_000));
+    looks.read(Some(&with), Time(4_000));
+    assert_eq!(looks.age(Time(4_500)), Some(Duration::from_millis(2_500)));
+    looks.read(Some(&with), Time(9_000));
+    assert_eq!(
+        looks.age(Time(9_000)),
+        Some(Duration::from_secs(7)),
+        "it gets no younger"
+    );
+    let next = with.with(|l| {
+        if let Some(Phase::Granted(grant)) = l.work.as_mut().map(|w| &mut w.phase) {
+            grant.number = GrantNumber(2);
+        }
+    });
+    looks.read(Some(&next), Time(10_000));
+    assert_eq!(looks.age(Time(10_000)), Some(Duration::from_secs(1)));
+}
+
+#[test]
 fn a_disk_that_was_once_refused_asks_again_also_in_the_pod_it_ran_in() {
     let own = folder(0xd1, Bootstrapped::Completed(host(1)));
     let Gate::Start(start) = ask(&me(), &own, &whole().ledger) else {
@@ -153,6 +205,7 @@ fn without_a_record_that_agrees_with_the_permission_nothing_starts() {
             ledger: Some(&ledger),
             record: record.as_ref(),
             members: &[],
+            age: Some(Duration::ZERO),
         };
         assert_eq!(held(gate(&me(), &empty, asked)), Held::RecordDiffers);
     }
@@ -176,10 +229,25 @@ fn a_disk_whose_place_was_given_away_of_another_node_or_damaged_is_not_started()
 }
 
 #[test]
+fn a_disk_that_was_decommissioned_or_that_only_the_record_knows_is_neither_started_nor_wiped() {
+    let mut ledger = permitted();
+    if let Some(Phase::Granted(grant)) = ledger.work.as_mut().map(|w| &mut w.phase) {
+        grant.wipe = true;
+    }
+    let left = folder(0xe1, Bootstrapped::Decommissioned);
+    assert_eq!(held(ask(&me(), &left, &ledger)), Held::Damaged);
+    // The ledger was lost and made anew; what it knew of the disk stands in the record.
+    let recorded = folder(0xd1, Bootstrapped::InProgress);
+    assert_eq!(held(ask(&me(), &recorded, &Ledger::new(CLUSTER))), Held::Damaged);
+    let other = folder(0xd2, Bootstrapped::InProgress);
+    assert_eq!(held(ask(&me(), &other, &Ledger::new(CLUSTER))), Held::Unfinished);
+}
+
+#[test]
 fn n21_a_permission_that_makes_it_its_own_seed_is_refused() {
     let mut ledger = permitted();
     let work = ledger.work.as_mut().unwrap();
-    let mainstay_core::ring::ledger::Phase::Granted(grant) = &mut work.phase else {
+    let Phase::Granted(grant) = &mut work.phase else {
         panic!("it is permitted");
     };
     grant.seeds = vec![address(1)];

@@ -2,11 +2,12 @@
 
 use super::situation::{NOW, Situation, address, host, known, location, member, ready, whole, whole_of};
 use mainstay_core::ring::ids::{ClusterUid, DiskId, HostId};
+use mainstay_core::ring::invariants::{Invariant, check};
 use mainstay_core::ring::observed::{Liveness, NodeState, Seen};
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::spec::ReplaceBy;
 use mainstay_core::ring::stamp::Found;
-use mainstay_core::ring::{Step, asks, decide};
+use mainstay_core::ring::{Plan, Step, asks, decide};
 use std::time::Duration;
 
 #[test]
@@ -73,7 +74,11 @@ fn n4_the_others_disagree() {
 fn n9_too_few_copies_unless_a_human_accepts_it() {
     let one = |s: &mut Situation| {
         for answer in &mut s.seen.answers {
-            answer.keyspaces[0].copies.insert("dc1".parse().unwrap(), 1);
+            answer.keyspaces[0]
+                .copies
+                .as_mut()
+                .unwrap()
+                .insert("dc1".parse().unwrap(), 1);
         }
     };
     held("keyspace orders has 1 copies", one);
@@ -200,6 +205,16 @@ fn another_node_at_the_address_another_one_down_or_another_schema() {
         s.seen.answers[0].nodes.retain(|n| n.host != host(2));
     });
     held("another schema", |s| s.seen.answers[1].schema_agrees = false);
+    held("bring it back first", |s| {
+        s.seen.answers[1].other_schema = vec![host(1), host(2)];
+    });
+    let mut own = ready();
+    own.seen.answers[1].other_schema = vec![host(1)];
+    assert!(
+        own.permits(),
+        "the lost one's row becomes its own: {}",
+        own.text()
+    );
     held("a majority of 2", |s| {
         s.seen.answers.pop();
     });
@@ -231,6 +246,53 @@ fn n8_a_second_loss_holds_also_before_the_others_see_it_down() {
         node.unwrap().excluded = true;
     }
     assert!(five.permits(), "{}", five.text());
+}
+
+#[test]
+fn n9_whoever_was_declared_dead_counts_as_lost_also_if_nobody_knows_of_its_disk() {
+    let mut five = whole_of(5).lost().confirming(Duration::from_mins(2));
+    let dead = |situation: &mut Situation, n: u8| {
+        situation.seen.answers.retain(|a| a.by != member(n));
+        situation.down(n);
+        for answer in &mut situation.seen.answers {
+            let node = answer.nodes.iter_mut().find(|node| node.host == host(n));
+            node.unwrap().excluded = true;
+        }
+    };
+    dead(&mut five, 3);
+    assert!(five.permits(), "two of three copies: {}", five.text());
+    let granted = five.plan();
+    // Two of which nothing else is known but that they are dead: no copy may be left.
+    for answer in &mut five.seen.answers {
+        let copies = answer.keyspaces[0].copies.as_mut().unwrap();
+        copies.insert("dc1".parse().unwrap(), 2);
+    }
+    assert!(!five.permits());
+    assert!(
+        five.text().contains("2 copies and 2 members are lost"),
+        "{}",
+        five.text()
+    );
+    let found = check(Some(&five.ledger), &five.seen, &granted, NOW);
+    assert!(
+        found.iter().any(|v| v.invariant == Invariant::EnoughCopies),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn n9_a_keyspace_of_which_nobody_can_tell_is_held() {
+    held(
+        "CopiesUnknown: ring-r2-0 cannot tell how often the rows of keyspace orders",
+        |s| {
+            s.seen.answers[1].keyspaces[0].copies = None;
+        },
+    );
+    held("CopiesUnknown: no member told", |s| {
+        for answer in &mut s.seen.answers {
+            answer.keyspaces.clear();
+        }
+    });
 }
 
 #[test]
@@ -272,6 +334,34 @@ fn an_empty_folder_in_the_pod_that_had_data_gets_a_second_chance() {
     pod.report.as_mut().unwrap().ran = true;
     let plan = decide(Some(&again.ledger), &again.seen, NOW);
     assert!(matches!(plan.steps.as_slice(), [Step::DeletePod { .. }]));
+}
+
+/// What stands on a pod may be another's word: whoever serves clients is not ended for it while anybody sees it alive.
+#[test]
+fn n3_a_pod_that_is_ready_is_not_made_anew_on_the_word_of_its_annotation_alone() {
+    let mut forged = whole();
+    forged.report(1, Found::Empty);
+    assert!(forged.seen.members[1].pod.as_ref().unwrap().runs);
+    assert!(forged.plan().steps.is_empty(), "{}", forged.text());
+    assert!(forged.text().contains("StillAlive"), "{}", forged.text());
+    let pod = forged.seen.members[1].pod.as_ref().unwrap().uid;
+    let member = member(1);
+    let plan = Plan::default().then(Step::DeletePod { member, uid: pod });
+    assert!(!check(Some(&forged.ledger), &forged.seen, &plan, NOW).is_empty());
+    forged
+        .seen
+        .answers
+        .retain(|a| a.by == super::situation::member(1));
+    assert!(
+        forged.plan().steps.is_empty(),
+        "nobody else answers: {}",
+        forged.text()
+    );
+    // The others have seen it go: only what Kubernetes says of it is late.
+    let mut late = whole();
+    late.report(1, Found::Empty);
+    late.down(1);
+    assert!(matches!(late.plan().steps.as_slice(), [Step::DeletePod { .. }]));
 }
 
 #[test]

@@ -131,9 +131,10 @@ fn answer(by: u8, members: u8) -> Answer {
         keyspaces: vec![Keyspace {
             name: "orders".parse().unwrap(),
             accounts: false,
-            copies: BTreeMap::from([("dc1".parse().unwrap(), 3)]),
+            copies: Some(BTreeMap::from([("dc1".parse().unwrap(), 3)])),
         }],
         schema_agrees: true,
+        other_schema: Vec::new(),
     }
 }
 

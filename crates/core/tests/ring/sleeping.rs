@@ -6,7 +6,7 @@ use mainstay_core::ring::invariants::{Invariant, check};
 use mainstay_core::ring::ledger::{Grant, Ledger, Phase, Sleep, Stage, Task, Work};
 use mainstay_core::ring::observed::{Pod, Wishes};
 use mainstay_core::ring::sleeping::{Running, is_seed, running};
-use mainstay_core::ring::spec::Engine;
+use mainstay_core::ring::spec::{Engine, PERMISSION};
 use mainstay_core::ring::stamp::Found;
 use mainstay_core::ring::{Plan, Step, asks, decide};
 use mainstay_core::time::Time;
@@ -103,6 +103,8 @@ fn s84_a_start_that_is_under_way_is_not_cut_off_and_nothing_new_is_begun() {
         seeds: Vec::new(),
         generation: 7,
         at: NOW,
+        lasts: PERMISSION,
+        retires: false,
     };
     let mut running = ready();
     running.seen.wishes.hibernated = true;

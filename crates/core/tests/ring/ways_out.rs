@@ -62,6 +62,8 @@ fn a_leaving_that_has_not_begun_gives_way_to_a_loss() {
         for answer in &mut still.seen.answers {
             answer.keyspaces[0]
                 .copies
+                .as_mut()
+                .unwrap()
                 .values_mut()
                 .for_each(|copies| *copies = 2);
             let lost = answer

@@ -158,9 +158,11 @@ impl Bed {
                 // A heart must stand still for 25 s anyway.
                 grace: Duration::from_secs(25),
                 confirm: Duration::from_secs(5),
+                permission: Duration::from_secs(20),
                 limit: Duration::from_mins(4),
                 rest: Duration::from_secs(5),
                 node_gone: Duration::from_secs(20),
+                barrier: Duration::from_mins(15),
                 drain: Duration::from_mins(1),
             },
             ..RingSettings::default()

@@ -241,9 +241,7 @@ impl Bed {
             ..one.clone()
         };
         ring.spec.racks = ALL.iter().take(kind.members).map(rack).collect();
-        ring.spec.flags = ["--stream-seconds=4", "--dc=dc1", "--rack=$(RACK)"]
-            .map(str::to_owned)
-            .to_vec();
+        ring.spec.flags = vec!["--stream-seconds=4".to_owned()];
         ring.spec.flags.push(format!("--time-scale={}", kind.scale));
         ring.spec.flags.push(format!("--admin-port={ADMIN}"));
         ring.spec.flags.push(format!("--copies={}", kind.copies));
@@ -285,6 +283,16 @@ impl Bed {
 
     /// An operator with times for tests.
     pub(crate) async fn operator(&self, tap: Tap) -> Result<Running> {
+        self.operator_whose_permissions_last(Duration::from_secs(20), tap)
+            .await
+    }
+
+    /// The same, with this one.
+    pub(crate) async fn operator_whose_permissions_last(
+        &self,
+        permission: Duration,
+        tap: Tap,
+    ) -> Result<Running> {
         let ring = RingSettings {
             call: Duration::from_millis(1_500),
             probe: Duration::from_secs(1),
@@ -293,9 +301,11 @@ impl Bed {
             timing: Timing {
                 grace: Duration::from_secs(3),
                 confirm: Duration::from_secs(2),
+                permission,
                 limit: Duration::from_mins(1),
                 rest: Duration::from_secs(2),
                 node_gone: Duration::from_secs(5),
+                barrier: Duration::from_mins(15),
                 drain: Duration::from_secs(20),
             },
             tap,

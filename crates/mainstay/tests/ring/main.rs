@@ -11,6 +11,7 @@
 
 mod attended;
 mod bed;
+mod down;
 mod first_boot;
 mod five;
 mod generic;
@@ -306,9 +307,23 @@ async fn n6_the_only_node_loses_its_disk_and_nothing_is_begun_anew() -> Result<(
     })
     .await?;
     bed.write_first().await?;
+    // Until then it may be that nothing was ever founded, and that is said instead.
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        let ledger = bed.ledger().await?;
+        if ledger.founded && ledger.work.is_none() {
+            break;
+        }
+        ensure!(Instant::now() < deadline, "{}", ledger.headline());
+        sleep(Duration::from_millis(100)).await;
+    }
     bed.lose("ring-a-0").await?;
     bed.until("empty", |s| s.members.first().is_some_and(|m| m.gate == "Empty"))
         .await?;
+    bed.until("told that its data is lost", |s| {
+        says(s, "StorageLost").is_some_and(|why| why.contains("nobody else holds its data: the ring is lost"))
+    })
+    .await?;
     sleep(Duration::from_secs(8)).await;
     let status = bed.status().await?;
     ensure!(status.members[0].gate == "Empty", "it was started: {status:#?}");

@@ -32,9 +32,9 @@ async fn move_to(bed: &Bed, datacenter: &str) -> Result<()> {
         .context("no labels")?
         .insert("mainstay.dev/datacenter".to_owned(), datacenter.to_owned());
     let container = template.spec.as_mut().and_then(|pod| pod.containers.first_mut());
-    let args = container.and_then(|c| c.args.as_mut()).context("no arguments")?;
-    for word in args.iter_mut().filter(|word| word.starts_with("--dc=")) {
-        *word = format!("--dc={datacenter}");
+    let env = container.and_then(|c| c.env.as_mut()).context("no environment")?;
+    for variable in env.iter_mut().filter(|v| v.name == "DATACENTER") {
+        variable.value = Some(datacenter.to_owned());
     }
     sets.replace("ring-c", &PostParams::default(), &set).await?;
     Ok(())
@@ -84,6 +84,8 @@ async fn own_seed(bed: &Bed, before: &Ledger) -> Result<()> {
         seeds: vec![lost.address],
         generation: 0,
         at: Time(1),
+        lasts: Duration::from_mins(1),
+        retires: false,
     };
     let forged = before.with(|next| {
         next.grants = number;

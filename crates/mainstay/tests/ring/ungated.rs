@@ -4,6 +4,7 @@ use super::bed::{Bed, Kind, NAME, is_whole};
 use super::looks::{LONG_ENOUGH, gate, uid};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, PostParams};
 use operator::tap::Tap;
@@ -34,7 +35,21 @@ async fn without_gates(bed: &Bed) -> Result<()> {
         let after = args.iter().position(|word| word == "--").context("no gate")?;
         let mut database = args.into_iter().skip(after + 1);
         container.command = Some(database.by_ref().take(1).collect());
+        // Where it lives, as its image would have it.
+        let rack = name.trim_start_matches("ring-");
+        let conf = bed.folder.join(format!("conf-{rack}"));
+        std::fs::create_dir_all(&conf)?;
+        std::fs::write(
+            conf.join("cassandra-rackdc.properties"),
+            format!("dc=dc1\nrack={rack}\n"),
+        )?;
+        container.env.get_or_insert_default().push(EnvVar {
+            name: "SCYLLA_CONF".to_owned(),
+            value: Some(conf.display().to_string()),
+            ..EnvVar::default()
+        });
         let of_this_start = [
+            "--endpoint-snitch=GossipingPropertyFileSnitch".to_owned(),
             format!("--broadcast-address={own}"),
             format!("--seed-provider-parameters=seeds={}", seeds.join(",")),
         ];

@@ -29,7 +29,7 @@ pub use helper::{Ask, Helper};
 pub use pre_stop::until_free;
 pub use prepare::{AskError, PrepareError, Task, prepare, record};
 pub use ring_gate::{
-    AskError as RingAskError, CassandraHome, Database, GateError, Launch, RingTask, ring_gate,
+    AskError as RingAskError, CassandraHome, Database, GateError, Launch, RingTask, ScyllaHome, ring_gate,
 };
 pub use ring_seeds::{SeedsTask, ring_seeds};
 pub use volume::{ChangeError, DataVolume};

@@ -2,22 +2,25 @@
 //! becomes it, so that it stands before every start.
 
 use crate::call::{CallError, bounded, optional};
-use crate::clock::draw;
+use crate::clock::{draw, monotonic, wall};
 use crate::ring::{RING_LABEL, ledger_map};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::ring::Ledger;
+use mainstay_core::ring::freshness::Freshness;
 use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
 use mainstay_core::ring::ids::{Address, ClusterUid, DiskId, HostId, Member, PodUid, VolumeUid};
 use mainstay_core::ring::ledger;
 use mainstay_core::ring::record::RecordMap;
-use mainstay_core::ring::spec::{Engine, ScyllaVersion};
+use mainstay_core::ring::spec::Engine;
 use mainstay_core::ring::stamp::{Bootstrapped, Found, REPORT_ANNOTATION, Report, STAMP_FILE, Stamp};
+use mainstay_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::sleep;
@@ -30,12 +33,13 @@ mod yaml;
 
 pub use cassandra::CassandraHome;
 use files::{Sign, io, local_tables, read, replace, signs, wipe};
+pub use scylla::ScyllaHome;
 
 /// Which database, and how it is found in its image.
 #[derive(Clone, Debug)]
 pub enum Database {
     /// ScyllaDB.
-    Scylla(ScyllaVersion),
+    Scylla(ScyllaHome),
     /// Cassandra.
     Cassandra(Box<CassandraHome>),
 }
@@ -43,7 +47,7 @@ pub enum Database {
 impl Database {
     fn engine(&self) -> Engine {
         match self {
-            Self::Scylla(version) => Engine::Scylla(*version),
+            Self::Scylla(home) => Engine::Scylla(home.version),
             Self::Cassandra(_) => Engine::Cassandra,
         }
     }
@@ -166,7 +170,9 @@ pub async fn ring_gate(
     // An id that is drawn once: a disk must not change its name while it waits.
     let fresh = DiskId((u128::from(draw()) << 64) | u128::from(draw()));
     let mut looked = Looked::default();
+    let mut freshness = Freshness::default();
     loop {
+        let began = own_clock();
         let answered = match client().await {
             Ok(client) => learn(task, client).await,
             Err(error) => Err(error),
@@ -174,6 +180,7 @@ pub async fn ring_gate(
         let mut noted = task.noted()?;
         if let Ok(answered) = &answered {
             noted.own = Some(answered.own);
+            freshness.read(answered.ledger.as_ref(), began);
         }
         task.note(&noted)?;
         if let Some(own) = noted.own {
@@ -184,6 +191,7 @@ pub async fn ring_gate(
                     ledger: a.ledger.as_ref(),
                     record: a.record.as_ref(),
                     members: &a.members,
+                    age: freshness.age(own_clock()),
                 },
                 Err(_) => Asked::NoAnswer,
             };
@@ -191,8 +199,11 @@ pub async fn ring_gate(
                 Gate::Start(start) => {
                     let said = task.report(&mut client, start.report, &mut reported).await;
                     let bootstrapped = matches!(start.report.found, Found::Started(_));
-                    // A permission is used only when the operator can know of it.
-                    if said || bootstrapped {
+                    let fresh = start
+                        .within
+                        .is_none_or(|within| freshness.age(own_clock()).is_some_and(|age| age <= within));
+                    // A permission is used only when the operator can know of it, and not if telling took too long.
+                    if (said && fresh) || bootstrapped {
                         return task.launch(&start, own, &mut noted, &mut say);
                     }
                 }
@@ -217,6 +228,15 @@ pub async fn ring_gate(
         }
         sleep(task.pause).await;
     }
+}
+
+/// A clock that does not go back and does not stand still with the machine: where the monotonic one does, the wall's goes
+/// on. What it shows is compared with itself only.
+fn own_clock() -> Time {
+    static FIRST: OnceLock<(Time, Time)> = OnceLock::new();
+    let (steady, on_the_wall) = (monotonic(), wall());
+    let (steadily, by_the_wall) = *FIRST.get_or_init(|| (steady, on_the_wall));
+    Time::ZERO + steady.since(steadily).max(on_the_wall.since(by_the_wall))
 }
 
 async fn learn(task: &RingTask, client: Client) -> Result<Answered, AskError> {
@@ -344,9 +364,8 @@ impl RingTask {
         } }));
         let (name, params) = (self.member.to_string(), PatchParams::default());
         let done = bounded(self.patience, pods.patch(&name, &params, &patch)).await;
-        if done.is_ok() {
-            *reported = Some(report);
-        }
+        // A call that failed may have been heard: what stands there is not known, and is said again.
+        *reported = done.is_ok().then_some(report);
         done.is_ok()
     }
 
@@ -366,7 +385,7 @@ impl RingTask {
         noted.ran = noted.ran || matches!(start.report.found, Found::Started(_));
         self.note(noted)?;
         let launch = match &self.database {
-            Database::Scylla(_) => scylla::launch(self, start, own.address),
+            Database::Scylla(home) => scylla::launch(self, home, start, own.address),
             Database::Cassandra(home) => cassandra::launch(self, home, start, own.address, draw()),
         }?;
         say(&match start.report.found {
@@ -385,7 +404,8 @@ fn meant(word: Option<&str>, host: Option<HostId>) -> Result<Bootstrapped, GateE
         (Some("COMPLETED"), None) => Err(GateError::Tables(
             "it is bootstrapped and has no host id".to_owned(),
         )),
-        (Some("IN_PROGRESS" | "DECOMMISSIONED"), _) => Ok(Bootstrapped::InProgress),
+        (Some("IN_PROGRESS"), _) => Ok(Bootstrapped::InProgress),
+        (Some("DECOMMISSIONED"), _) => Ok(Bootstrapped::Decommissioned),
         (Some(_) | None, _) => Ok(Bootstrapped::Never),
     }
 }

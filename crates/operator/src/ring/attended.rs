@@ -7,8 +7,10 @@
 use super::cluster::Cluster;
 use crate::call::{CallError, bounded, optional};
 use crate::http::client::AnyCertificate;
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::ResourceExt;
+use kube::api::ListParams;
 use mainstay_core::ring::ids::HostId;
 use mainstay_core::time::Time;
 use std::sync::Arc;
@@ -63,6 +65,27 @@ pub async fn agent(cluster: &Cluster, attended: &str) -> Result<Option<Agent>, C
     }))
 }
 
+/// Are pods of the cluster being restarted for a new template? Asked of the sets that make them, whoever changed those.
+pub async fn rolls_out(cluster: &Cluster, attended: &str) -> Result<bool, CallError> {
+    let sets = cluster.api::<StatefulSet>();
+    let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={attended}"));
+    let found = bounded(cluster.settings.call, sets.list(&params)).await?;
+    Ok(found.items.iter().any(is_behind))
+}
+
+/// Not every pod of this set is of its newest template, or the newest is not known yet.
+fn is_behind(set: &StatefulSet) -> bool {
+    let Some(status) = &set.status else {
+        return false;
+    };
+    let newer = status.update_revision.is_some() && status.update_revision != status.current_revision;
+    let unseen = status
+        .observed_generation
+        .zip(set.metadata.generation)
+        .is_some_and(|(seen, is)| seen < is);
+    newer || unseen
+}
+
 /// `auth_token: TOKEN` in the one file of the Secret.
 fn token(secret: &Secret) -> Option<String> {
     let file = secret.data.as_ref()?.get("auth-token.yaml")?;
@@ -92,6 +115,22 @@ mod tests {
         let passed = pod(json!({ "terminated": { "exitCode": 0 } }));
         assert_eq!(waits_since(&passed), None);
         assert_eq!(waits_since(&Pod::default()), None);
+    }
+
+    #[test]
+    fn n17_a_set_whose_pods_are_not_all_of_its_newest_template_rolls_out() {
+        let set = |generation: i64, status: serde_json::Value| -> StatefulSet {
+            serde_json::from_value(json!({ "metadata": { "generation": generation }, "status": status }))
+                .unwrap()
+        };
+        let revisions = |current: &str, update: &str| json!({ "replicas": 1, "observedGeneration": 2, "currentRevision": current, "updateRevision": update });
+        assert!(!is_behind(&set(2, revisions("a", "a"))));
+        assert!(is_behind(&set(2, revisions("a", "b"))));
+        assert!(
+            is_behind(&set(3, revisions("a", "a"))),
+            "nobody has looked at it yet"
+        );
+        assert!(!is_behind(&set(1, json!({ "replicas": 0 }))));
     }
 
     #[test]

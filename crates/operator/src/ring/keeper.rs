@@ -1,6 +1,7 @@
 //! One turn: observe, decide, check, act, report.
 
 use super::act::{Acted, Actor};
+use super::attended::rolls_out;
 use super::cluster::{Cluster, RingSettings};
 use super::objects::{Pods, carry_over, objects};
 use super::observe::{Memory, ObserveError, observe, read};
@@ -121,8 +122,11 @@ impl RingKeeper {
         let wishes = Wishes {
             hibernated: object.spec.hibernated,
             paused_until: object.spec.paused_until()?,
-            // A new template is rolled out by people, one pod at a time.
-            rollout: false,
+            rollout: match &object.spec.attends {
+                Some(attended) => rolls_out(&cluster, attended).await.map_err(ObserveError::from)?,
+                // A new template is rolled out by people, one pod at a time.
+                None => false,
+            },
         };
         let read = read(&cluster).await?;
         let ours = read.ledger.as_ref().filter(|l| l.cluster == cluster.uid);
@@ -174,7 +178,8 @@ impl RingKeeper {
         permit: &Permit,
     ) -> Result<(), TurnError> {
         let generation = object.metadata.generation;
-        let same = |e: &Ensured| e.generation == generation && e.pods.running == pods.running;
+        // Also with who is known: a member that leaves keeps its rights until it has left.
+        let same = |e: &Ensured| e.generation == generation && e.pods == pods;
         if self
             .ensured
             .as_ref()

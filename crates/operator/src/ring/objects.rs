@@ -9,6 +9,7 @@ use kube::{Resource, ResourceExt};
 use mainstay_core::ring::ids::Member;
 use mainstay_core::ring::sleeping::Running;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 mod database;
 
@@ -50,8 +51,8 @@ pub fn objects(cluster: &RingCluster, settings: &RingSettings, pods: &Pods) -> V
         pods,
     };
     let mut all = vec![site.headless(), site.budget()];
-    all.extend(site.access());
     for rack in &cluster.spec.racks {
+        all.extend(site.access(rack));
         let members = (0..rack.members).filter_map(|n| rack.member(&site.name, n).ok());
         all.extend(members.map(|member| site.member_service(rack, &member)));
         all.push(site.stateful_set(rack));
@@ -150,8 +151,21 @@ impl Site<'_> {
         labels
     }
 
-    fn account(&self) -> String {
-        format!("{}-member", self.name)
+    fn account(&self, rack: &Rack) -> String {
+        format!("{}-member", rack_set(&self.name, &rack.name))
+    }
+
+    /// The members of a rack: those that are declared, and those that have yet to leave the ring.
+    fn members(&self, rack: &Rack) -> BTreeSet<Member> {
+        let declared = (0..rack.members).filter_map(|n| rack.member(&self.name, n).ok());
+        let known = self.pods.known.iter().filter(|m| self.number(rack, m).is_some());
+        declared.chain(known.cloned()).collect()
+    }
+
+    /// Which one of this rack it is, if it is one of it.
+    fn number(&self, rack: &Rack, member: &Member) -> Option<u8> {
+        let set = format!("{}-", rack_set(&self.name, &rack.name));
+        member.0.as_str().strip_prefix(&set)?.parse().ok()
     }
 
     /// For the names of pods. Members are known by the address of their own Service.
@@ -177,17 +191,12 @@ impl Site<'_> {
         )
     }
 
-    /// The gate reads what is about its own ring, and writes what it found on its own pod.
-    fn access(&self) -> [Owned; 3] {
+    /// The gate reads what is about its own rack, and writes what it found on its own pod. All pods of a rack are made from
+    /// one template and so have one account: a gate could speak for another pod of its rack, and for none besides.
+    fn access(&self, rack: &Rack) -> [Owned; 3] {
         const RBAC: &str = "rbac.authorization.k8s.io/v1";
-        let name = self.account();
-        let members: Vec<Member> = self
-            .cluster
-            .spec
-            .racks
-            .iter()
-            .flat_map(|rack| (0..rack.members).filter_map(|n| rack.member(&self.name, n).ok()))
-            .collect();
+        let name = self.account(rack);
+        let members = self.members(rack);
         let mut maps = vec![ledger_map(&self.name)];
         maps.extend(members.iter().map(Member::record_map));
         let claims: Vec<String> = members.iter().map(Member::claim).collect();
@@ -203,9 +212,9 @@ impl Site<'_> {
             "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": self.cluster.metadata.namespace }],
         });
         [
-            self.owned("v1", "ServiceAccount", &name, &self.labels(), json!({})),
-            self.owned(RBAC, "Role", &name, &self.labels(), rules),
-            self.owned(RBAC, "RoleBinding", &name, &self.labels(), bound),
+            self.owned("v1", "ServiceAccount", &name, &self.rack_labels(rack), json!({})),
+            self.owned(RBAC, "Role", &name, &self.rack_labels(rack), rules),
+            self.owned(RBAC, "RoleBinding", &name, &self.rack_labels(rack), bound),
         ]
     }
 
@@ -311,9 +320,7 @@ impl Site<'_> {
             Running::Nobody | Running::AsTheyAre => 0,
             Running::Seeds => rack.members.min(1),
             Running::Everybody => {
-                let set = format!("{}-", rack_set(&self.name, &rack.name));
-                let number = |m: &Member| m.0.as_str().strip_prefix(&set)?.parse::<u8>().ok();
-                let last = self.pods.known.iter().filter_map(number).max();
+                let last = self.pods.known.iter().filter_map(|m| self.number(rack, m)).max();
                 rack.members.max(last.map_or(0, |n| n.saturating_add(1)))
             }
         }
@@ -325,7 +332,7 @@ impl Site<'_> {
         let mut containers = vec![self.container(rack)];
         containers.extend(self.database().reads_seeds_from_file.then(|| self.seeds()));
         let mut pod = json!({
-            "serviceAccountName": self.account(),
+            "serviceAccountName": self.account(rack),
             "terminationGracePeriodSeconds": 900,
             "securityContext": { "seccompProfile": { "type": "RuntimeDefault" } },
             "initContainers": [self.install()],

@@ -3,6 +3,7 @@
 use super::attended::{AGENT_PORT, Agent};
 use super::cluster::API_PORT;
 use crate::http::client::{self, PostError};
+use futures::future::join_all;
 use mainstay_core::ring::answers::ScyllaReplies;
 use mainstay_core::ring::ids::{Address, HostId, Location, Name};
 use mainstay_core::ring::observed::Keyspace;
@@ -41,6 +42,9 @@ pub enum RestError {
 /// The keyspace of the accounts.
 const ACCOUNTS: &str = "system_auth";
 
+/// How many tables are asked for at once: a keyspace may have hundreds.
+const TABLES_AT_ONCE: usize = 8;
+
 /// A node that can be asked.
 #[derive(Clone, Debug)]
 pub struct Rest {
@@ -56,6 +60,12 @@ pub struct Rest {
 struct Pair {
     key: Address,
     value: HostId,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    ks: String,
+    cf: String,
 }
 
 #[derive(Deserialize)]
@@ -131,9 +141,14 @@ impl Rest {
         asked.unwrap_or_default()
     }
 
-    /// How often the rows of each keyspace are kept. If one cannot be told, none is: then nothing is replaced.
+    /// How often the rows of each keyspace are kept. If it cannot even be told which there are, or all of them take too
+    /// long, none is known: then nothing is replaced.
     async fn keyspaces(&self) -> Vec<Keyspace> {
-        self.all_keyspaces().await.unwrap_or_default()
+        let found = timeout(self.patience * 5, self.all_keyspaces()).await;
+        match found {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        }
     }
 
     async fn all_keyspaces(&self) -> Result<Vec<Keyspace>, RestError> {
@@ -142,14 +157,42 @@ impl Rest {
             .await?;
         let mut found = Vec::new();
         for name in names {
-            let ranges: Vec<Range> = self.get(format!("/storage_service/describe_ring/{name}")).await?;
+            let copies = match self.ranges(&name, None).await {
+                Ok(ranges) => Some(fewest(&ranges)),
+                // Where rows are kept in tablets, each table has a ring of its own, and the keyspace has none.
+                Err(_) => self.by_table(&name).await.ok(),
+            };
             found.push(Keyspace {
                 accounts: name.as_str() == ACCOUNTS,
-                copies: fewest(&ranges),
+                copies,
                 name,
             });
         }
         Ok(found)
+    }
+
+    async fn ranges(&self, keyspace: &Name, table: Option<&str>) -> Result<Vec<Range>, RestError> {
+        let table = table.map(|table| format!("?table={table}")).unwrap_or_default();
+        self.get(format!("/storage_service/describe_ring/{keyspace}{table}"))
+            .await
+    }
+
+    /// The copies of the table that has the fewest. One that cannot be told makes the keyspace unknown; a keyspace without
+    /// tables has no rows, and so none to lose.
+    async fn by_table(&self, keyspace: &Name) -> Result<BTreeMap<Name, u32>, RestError> {
+        let mut own: Vec<Table> = self.get("/column_family/".to_owned()).await?;
+        own.retain(|table| table.ks == keyspace.as_str());
+        let mut ranges = Vec::new();
+        for some in own.chunks(TABLES_AT_ONCE) {
+            let mut asked = Vec::new();
+            for table in some {
+                asked.push(self.ranges(keyspace, Some(&table.cf)));
+            }
+            for found in join_all(asked).await {
+                ranges.extend(found?);
+            }
+        }
+        Ok(fewest(&ranges))
     }
 
     /// Does it say that it is drained?
@@ -213,6 +256,79 @@ fn fewest(ranges: &[Range]) -> BTreeMap<Name, u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    /// What a node answers to the calls for keyspaces, by the path; anything else is an error there.
+    async fn answering(at: IpAddr, said: &'static [(&'static str, &'static str)]) -> Rest {
+        let listener = TcpListener::bind(SocketAddr::new(at, API_PORT)).await.unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut request = vec![0; 2_048];
+                let read = socket.read(&mut request).await.unwrap_or(0);
+                let text = String::from_utf8_lossy(&request[..read]).into_owned();
+                let path = text.split(' ').nth(1).unwrap_or_default();
+                let found = said.iter().find(|(known, _)| *known == path);
+                let (code, body) = found.map_or((500, r#"{"message":"no"}"#), |(_, body)| (200, *body));
+                let answer = format!(
+                    "HTTP/1.1 {code} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                socket.write_all(answer.as_bytes()).await.ok();
+            }
+        });
+        Rest {
+            at,
+            agent: None,
+            patience: Duration::from_secs(5),
+        }
+    }
+
+    const TWO: &str = r#"[{"endpoint_details": [{"datacenter": "a"}, {"datacenter": "a"}]}]"#;
+    const THREE: &str =
+        r#"[{"endpoint_details": [{"datacenter": "a"}, {"datacenter": "a"}, {"datacenter": "a"}]}]"#;
+
+    #[tokio::test]
+    async fn tables_are_asked_for_where_the_keyspace_has_no_ring_and_one_error_is_one_unknown() {
+        let rest = answering(
+            IpAddr::from([127, 91, 0, 1]),
+            &[
+                (
+                    "/storage_service/keyspaces?type=non_local_strategy",
+                    r#"["vnodes", "tablets", "broken", "empty"]"#,
+                ),
+                ("/storage_service/describe_ring/vnodes", THREE),
+                (
+                    "/column_family/",
+                    r#"[{"ks": "tablets", "cf": "t1", "type": "ColumnFamilies"},
+                        {"ks": "tablets", "cf": "t2", "type": "ColumnFamilies"},
+                        {"ks": "broken", "cf": "t3", "type": "ColumnFamilies"}]"#,
+                ),
+                ("/storage_service/describe_ring/tablets?table=t1", THREE),
+                ("/storage_service/describe_ring/tablets?table=t2", TWO),
+            ],
+        )
+        .await;
+        let found = rest.keyspaces().await;
+        let copies: Vec<_> = found
+            .iter()
+            .map(|k| {
+                (
+                    k.name.as_str(),
+                    k.copies.as_ref().map(|c| c.values().copied().next()),
+                )
+            })
+            .collect();
+        assert_eq!(
+            copies,
+            [
+                ("vnodes", Some(Some(3))),
+                ("tablets", Some(Some(2))),
+                ("broken", None),
+                ("empty", Some(None)),
+            ]
+        );
+    }
 
     #[test]
     fn the_range_with_the_fewest_copies_counts() {

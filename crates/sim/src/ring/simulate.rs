@@ -35,6 +35,8 @@ pub struct Report {
 
 /// The step of time.
 const STEP: Duration = Duration::from_secs(5);
+/// How long an operator may take from its look to its last step.
+const LEASE: Duration = Duration::from_secs(30);
 /// How long faults go on.
 const TROUBLE: Duration = Duration::from_mins(25);
 /// How long the ring may take to heal after that.
@@ -70,6 +72,7 @@ pub fn config(seed: u64) -> Config {
         members,
         copies: wanted.min(u32::from(members)),
         tries: 3,
+        broken: None,
     }
 }
 
@@ -178,6 +181,15 @@ impl Simulation {
         let Some(step) = turn.steps.pop_front() else {
             return;
         };
+        // The lease is asked for before each step, and nobody else is protected from a permission that is late.
+        let permits = step.ledger().is_some_and(|l| {
+            let work = l.work.as_ref();
+            work.is_some_and(|w| w.grant().is_some())
+        });
+        if permits && now.since(turn.at) > LEASE {
+            self.note(&format!("operator {op} has no lease any more for: {step}"));
+            return;
+        }
         // Died before the call.
         if trouble && self.chance.one_in(2) {
             self.note(&format!("operator {op} dies before: {step}"));

@@ -5,7 +5,7 @@ use mainstay_core::ring::ids::HostId;
 use mainstay_core::ring::ledger::Known;
 use mainstay_core::ring::reason::Why;
 use sim::ring::model::{Disk, Profile};
-use sim::ring::world::{Aside, Config, World};
+use sim::ring::world::{Aside, Broken, Config, World};
 use std::time::Duration;
 
 pub(crate) struct Bench {
@@ -19,11 +19,17 @@ pub(crate) struct Bench {
 impl Bench {
     /// A ring that was declared, and nothing else.
     pub(crate) fn declared(profile: Profile, members: u8, copies: u32) -> Self {
+        Self::without(None, profile, members, copies)
+    }
+
+    /// The same, without a rule.
+    pub(crate) fn without(broken: Option<Broken>, profile: Profile, members: u8, copies: u32) -> Self {
         let config = Config {
             profile,
             members,
             copies,
             tries: 3,
+            broken,
         };
         Self {
             world: World::new(config, 1),
@@ -34,7 +40,12 @@ impl Bench {
 
     /// A ring that is whole, with rows in it.
     pub(crate) fn whole(profile: Profile, members: u8, copies: u32) -> Self {
-        let mut bench = Self::declared(profile, members, copies);
+        Self::declared(profile, members, copies).come_up()
+    }
+
+    /// It comes up, and clients write.
+    pub(crate) fn come_up(self) -> Self {
+        let (profile, mut bench) = (self.world.config.profile, self);
         assert!(
             bench.heals(40),
             "{profile:?} did not come up: {:?}",
@@ -56,14 +67,20 @@ impl Bench {
 
     /// Five seconds: everything moves, the operator looks or acts.
     pub(crate) fn tick(&mut self) {
-        self.world.tick(Duration::from_secs(5));
+        self.time_passes();
         self.operate();
         self.notes.append(&mut self.world.notes);
         assert_eq!(self.world.judge.violation, None, "{:#?}", self.notes);
     }
 
+    /// The same without the operator.
+    pub(crate) fn time_passes(&mut self) {
+        self.world.tick(Duration::from_secs(5));
+        self.notes.append(&mut self.world.notes);
+    }
+
     /// The operator carries out a whole turn.
-    fn operate(&mut self) {
+    pub(crate) fn operate(&mut self) {
         self.world.look(0);
         let Some(mut turn) = self.world.operators[0].turn.take() else {
             return;

@@ -37,7 +37,7 @@ invariants! {
     Off = "I6.7": "Nothing is done while paused; while asleep, or on the way there or back, members are drained and nothing else is; to sleep, nothing new is begun.",
     OneWrite = "I6.8": "The ledger is written once in a plan, its revision rises by one, and numbers of permissions never fall.",
     KnownByOthers = "I6.9": "What is known of a member is new only if another member's fresh answer shows it, normal, at its address.",
-    RetiredStays = "I6.10": "A disk is retired when its place is given away, and taken back only if nobody has begun to take it.",
+    RetiredStays = "I6.10": "A disk is retired when its place is given away, and taken back only if nobody has begun to take it: its own disk is back, or the permission to take it was not used in its time.",
     EnoughCopies = "I6.11": "A replacement is permitted only if every keyspace has more copies than members are lost, or a human accepted the loss.",
     HandsOff = "I6.12": "Nobody in maintenance is replaced, and automation leaves a labelled member alone.",
     Attended = "I6.13": "On a cluster of scylla-operator nothing is done but its label, and only with the ledger written in the same plan.",

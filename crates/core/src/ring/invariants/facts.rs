@@ -1,10 +1,11 @@
 //! What the invariants read of the observations, read again and independently of what decides.
 
-use crate::ring::ids::{Address, HostId, Member};
+use crate::ring::ids::{Address, HostId, Member, Name};
 use crate::ring::ledger::{Known, Ledger};
 use crate::ring::observed::{Answer, Liveness, NodeState, Observed};
 use crate::ring::stamp::{Found, Report};
 use crate::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a plan was decided on.
 #[derive(Clone, Copy)]
@@ -111,18 +112,34 @@ impl<'a> Facts<'a> {
     pub(super) fn has_copies(self, member: &Member, lost: &Known) -> bool {
         let spec = &self.seen.spec;
         let dc = &lost.location.dc;
-        let gone = self.ledger.map_or(0, |l| {
-            let there = l.known.iter().filter(|(_, k)| k.location.dc == *dc);
-            there
-                .filter(|(m, _)| *m == member || self.waits(m) || self.node_gone(m))
-                .count()
-        });
+        let mut gone: BTreeSet<HostId> = BTreeSet::from([lost.host]);
+        if let Some(ledger) = self.ledger {
+            let there = ledger.known.iter().filter(|(_, k)| k.location.dc == *dc);
+            gone.extend(there.filter(|(m, _)| self.is_lost(m)).map(|(_, k)| k.host));
+        }
+        for node in self.others(member).flat_map(|a| &a.nodes) {
+            let elsewhere = node.location.as_ref().is_some_and(|l| l.dc != *dc);
+            if node.excluded && node.state != NodeState::Left && !elsewhere {
+                gone.insert(node.host);
+            }
+        }
+        let gone = gone.len();
         let mut keyspaces = self.others(member).flat_map(|a| &a.keyspaces);
         spec.accept_loss
             || keyspaces.all(|k| {
                 let counts = !k.accounts || spec.authentication;
-                let copies = k.copies.get(dc).copied();
-                !counts || copies.is_none_or(|c| usize::try_from(c).is_ok_and(|c| c > gone.max(1)))
+                let enough = |copies: &BTreeMap<Name, u32>| {
+                    let here = copies.get(dc).copied();
+                    here.is_none_or(|c| usize::try_from(c).is_ok_and(|c| c > gone))
+                };
+                !counts || k.copies.as_ref().is_some_and(enough)
             })
+    }
+
+    /// Its gate does not let it run, its Node is gone, or it waits at the barrier of scylla-operator.
+    fn is_lost(self, member: &Member) -> bool {
+        let mut views = self.seen.members.iter();
+        let waits = views.any(|m| m.member == *member && m.waits_unbootstrapped_since.is_some());
+        waits || self.node_gone(member) || self.report(member).is_some_and(|r| !r.found.runs())
     }
 }

@@ -159,10 +159,30 @@ fn retired(judge: &mut Judge<'_>, at: usize, before: &Ledger, next: &Ledger) {
             && facts.nobody_at(member, lost.address, lost.host)
     };
     let own = |lost: &Known| back.iter().all(|d| lost.disk == Some(**d));
-    let good = lost.is_some_and(|(m, lost)| own(lost) && untouched(m, lost)) && next.work.is_none();
+    let good = lost.is_some_and(|(m, lost)| own(lost) && (untouched(m, lost) || unused(judge, before)))
+        && next.work.is_none();
     if !good {
         judge.broken(at, Invariant::RetiredStays, lost.map(|(m, _)| m));
     }
+}
+
+/// The permission that fenced the disk was never used, and no gate will use it any more.
+fn unused(judge: &Judge<'_>, before: &Ledger) -> bool {
+    let facts = judge.facts;
+    let Some((work, grant)) = before.work.as_ref().and_then(|w| Some((w, w.grant()?))) else {
+        return false;
+    };
+    let view = facts.seen.members.iter().find(|m| m.member == work.member);
+    let there = view.is_some_and(|m| {
+        let pod = m.pod.as_ref().is_some_and(|p| p.uid == grant.pod);
+        pod && m.claim.is_some_and(|c| c.uid == grant.volume)
+    });
+    let waits = facts.waits(&work.member)
+        && facts
+            .report(&work.member)
+            .is_some_and(|r| r.disk == grant.disk && r.found != Found::Unfinished(grant.number));
+    let over = facts.now.since(grant.at) >= grant.lasts * 2;
+    grant.retires && there && waits && over
 }
 
 /// A permission that was not there before.

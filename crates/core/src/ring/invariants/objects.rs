@@ -140,6 +140,15 @@ pub(super) fn delete_pod(judge: &mut Judge<'_>, at: usize, member: &Member, uid:
     if pod.is_none_or(|p| p.uid != uid) {
         judge.broken(at, Invariant::PodIdle, Some(member));
     }
+    // A gate that waits serves nobody: where the pod is ready, the others know.
+    let host = facts.ledger.and_then(|l| l.known.get(member)).map(|k| k.host);
+    let seen_alive = facts.others(member).any(|a| {
+        let mut nodes = a.nodes.iter();
+        nodes.any(|n| Some(n.host) == host && n.liveness == Liveness::Up)
+    });
+    if pod.is_some_and(|p| p.runs) && facts.waits(member) && seen_alive && !by_label(judge, at, member) {
+        judge.broken(at, Invariant::PodIdle, Some(member));
+    }
     let idle = facts.waits(member) || facts.node_gone(member) || by_label(judge, at, member);
     if !idle && !is_late(judge, member) {
         judge.broken(at, Invariant::PodIdle, Some(member));
@@ -155,7 +164,8 @@ fn is_late(judge: &Judge<'_>, member: &Member) -> bool {
     };
     let late = facts.now.since(grant.at) >= facts.seen.spec.timing.limit;
     let report = facts.report(member);
-    let unfinished = report.is_some_and(|r| r.found == Found::StartedWith(grant.number));
+    let unfinished =
+        report.is_some_and(|r| matches!(r.found, Found::StartedWith(number) if number <= grant.number));
     let address = view(judge, member).and_then(|m| m.address);
     let member_now = facts.others(member).any(|a| {
         a.nodes

@@ -1,6 +1,6 @@
 use super::cassandra::Newest;
 use super::files::entries;
-use super::scylla::{tables, without_replace};
+use super::scylla::{tables, without_ours};
 use super::*;
 use mainstay_core::ring::ids::{Address, Location};
 use mainstay_core::ring::record::Replaces;
@@ -17,6 +17,12 @@ fn what_the_tables_say_is_read_and_nothing_is_guessed() {
     );
     let begun = format!(r#"[{{"bootstrapped": "IN_PROGRESS", "host_id": "{host}"}}]"#);
     assert_eq!(tables(begun.as_bytes()).unwrap(), Bootstrapped::InProgress);
+    let left = format!(r#"[{{"bootstrapped": "DECOMMISSIONED", "host_id": "{host}"}}]"#);
+    assert_eq!(
+        tables(left.as_bytes()).unwrap(),
+        Bootstrapped::Decommissioned,
+        "not to be wiped"
+    );
     assert_eq!(tables(b"[]").unwrap(), Bootstrapped::Never);
     assert!(tables(b"").is_err());
     assert!(tables(br#"[{"bootstrapped": "COMPLETED"}]"#).is_err());
@@ -28,9 +34,50 @@ fn s8_an_option_that_is_there_already_gives_way() {
         "--smp=2",
         "--replace-address-first-boot=10.9.9.9",
         "--replace_node_first_boot=x",
+        "--replace-address",
+        "10.9.9.9",
+        "--endpoint-snitch",
+        "SimpleSnitch",
+        "--overprovisioned",
     ];
     let given: Vec<String> = given.map(str::to_owned).to_vec();
-    assert_eq!(without_replace(&given), ["--smp=2"]);
+    assert_eq!(without_ours(&given), ["--smp=2", "--overprovisioned"]);
+}
+
+#[test]
+fn scylla_is_told_where_it_lives_in_a_folder_with_all_that_the_image_has() {
+    let state = std::env::temp_dir().join(format!("mainstay-gate-s-{}", std::process::id()));
+    let image = state.join("etc");
+    fs::create_dir_all(&image).unwrap();
+    fs::write(image.join("scylla.yaml"), "cluster_name: theirs\n").unwrap();
+    fs::write(image.join("cassandra-rackdc.properties"), "dc=wrong\n").unwrap();
+    let home = ScyllaHome {
+        version: "2025.2".parse().unwrap(),
+        config: image,
+        location: Location {
+            dc: "dc1".parse().unwrap(),
+            rack: "a".parse().unwrap(),
+        },
+    };
+    let task = RingTask {
+        database: Database::Scylla(home.clone()),
+        command: vec!["/usr/bin/scylla".to_owned(), "--endpoint-snitch=Other".to_owned()],
+        ..cassandra_task(&state).0
+    };
+    let own: Address = "10.0.0.7".parse().unwrap();
+    // Also the second time, when all of it is there already.
+    for _ in 0..2 {
+        let Launch { args, env, .. } =
+            scylla::launch(&task, &home, &start_of(None, &["10.0.0.8"]), own).unwrap();
+        let snitch: Vec<&String> = args.iter().filter(|a| a.contains("snitch")).collect();
+        assert_eq!(snitch, ["--endpoint-snitch=GossipingPropertyFileSnitch"]);
+        let folder = Path::new(&env[0].1);
+        assert_eq!(env[0].0, "SCYLLA_CONF");
+        let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(text("cassandra-rackdc.properties"), "dc=dc1\nrack=a\n");
+        assert_eq!(text("scylla.yaml"), "cluster_name: theirs\n");
+    }
+    fs::remove_dir_all(&state).unwrap();
 }
 
 #[test]
@@ -143,6 +190,7 @@ fn start_of(replaces: Option<Replaces>, seeds: &[&str]) -> Start {
             ran: false,
             found: Found::Started(HostId(1)),
         },
+        within: None,
         stamp,
     }
 }

@@ -64,13 +64,18 @@ pub fn replies(
             location: tables.peers.get(address).cloned(),
         })
         .collect();
-    let schemas: BTreeSet<Option<&String>> = tables
-        .gossip
+    let rows = || tables.gossip.iter().filter(|row| owners.contains(&row.address));
+    let (living, down): (Vec<&Gossiped>, Vec<&Gossiped>) =
+        rows().partition(|row| live.contains(&row.address));
+    let schemas: BTreeSet<Option<&String>> = living.iter().map(|row| row.schema.as_ref()).collect();
+    // One that is known from disk only has none that anybody knows.
+    let other_schema = down
         .iter()
-        .filter(|row| live.contains(&row.address) && owners.contains(&row.address))
-        .map(|row| row.schema.as_ref())
+        .filter(|row| row.schema.is_some() && !schemas.contains(&row.schema.as_ref()))
+        .map(|row| row.address)
         .collect();
     CassandraReplies {
+        other_schema,
         keyspaces: keyspaces(tables, &gossip, &owners),
         schema_agrees: schemas.len() <= 1,
         gossip: gossip.into_iter().chain(silent).collect(),
@@ -89,9 +94,13 @@ fn keyspaces(tables: &Tables, gossip: &[GossipRow], owners: &[Address]) -> Vec<K
         }
     }
     let all: u32 = members.values().sum();
+    let class = |replication: &BTreeMap<String, String>| {
+        let full = replication.get("class").map_or("", String::as_str);
+        full.rsplit('.').next().unwrap_or(full).to_owned()
+    };
+    // What cannot be read, or is a strategy that nobody here knows, is not known: then nothing may be lost.
     let kept = |replication: &BTreeMap<String, String>| -> Option<BTreeMap<Name, u32>> {
-        let class = replication.get("class")?.rsplit('.').next()?;
-        match class {
+        match class(replication).as_str() {
             "SimpleStrategy" => {
                 let copies = copies(replication.get("replication_factor")?)?;
                 let least = |here: u32| copies.saturating_sub(all.saturating_sub(here)).min(here);
@@ -103,19 +112,18 @@ fn keyspaces(tables: &Tables, gossip: &[GossipRow], owners: &[Address]) -> Vec<K
                     .map(|(dc, n)| Some((dc.parse().ok()?, copies(n)?)))
                     .collect()
             }
-            // Kept by each node for itself.
-            "LocalStrategy" => None,
-            // Nothing is known of it: so nothing may be lost.
-            _ => Some(members.keys().map(|dc| (dc.clone(), 0)).collect()),
+            _ => None,
         }
     };
-    let each = tables.keyspaces.iter();
-    each.filter_map(|(name, replication)| {
-        Some(Keyspace {
-            accounts: name.as_str() == "system_auth",
-            copies: kept(replication)?,
-            name: name.clone(),
-        })
+    // Some are kept by each node for itself.
+    let each = tables
+        .keyspaces
+        .iter()
+        .filter(|(_, replication)| class(replication) != "LocalStrategy");
+    each.map(|(name, replication)| Keyspace {
+        accounts: name.as_str() == "system_auth",
+        copies: kept(replication),
+        name: name.clone(),
     })
     .collect()
 }

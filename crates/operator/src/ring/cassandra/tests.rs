@@ -55,6 +55,9 @@ fn seen(heartbeat: i32) -> (Tables, Ring) {
             simple("thin", "SimpleStrategy", &[("replication_factor", "2")]),
             simple("partly", "NetworkTopologyStrategy", &[("dc1", "3/1")]),
             simple("odd", "EverywhereAndNowhere", &[]),
+            simple("unread", "NetworkTopologyStrategy", &[("dc1", "many")]),
+            simple("half", "SimpleStrategy", &[]),
+            ("nothing".parse().unwrap(), BTreeMap::new()),
         ],
     };
     let ring = Ring {
@@ -104,9 +107,13 @@ fn copies_are_counted_as_cassandra_keeps_them() {
     let counted: Vec<(String, bool, Option<u32>)> = replies
         .keyspaces
         .iter()
-        .map(|k| (k.name.to_string(), k.accounts, k.copies.get(&dc).copied()))
+        .map(|k| {
+            let copies = k.copies.as_ref().and_then(|c| c.get(&dc).copied());
+            (k.name.to_string(), k.accounts, copies)
+        })
         .collect();
     let line = |name: &str, accounts: bool, copies: u32| (name.to_owned(), accounts, Some(copies));
+    let unknown = |name: &str| (name.to_owned(), false, None);
     assert_eq!(
         counted,
         [
@@ -114,7 +121,10 @@ fn copies_are_counted_as_cassandra_keeps_them() {
             line("app", false, 3),
             line("thin", false, 2),
             line("partly", false, 2),
-            line("odd", false, 0),
+            unknown("odd"),
+            unknown("unread"),
+            unknown("half"),
+            unknown("nothing"),
         ]
     );
 }
@@ -140,8 +150,9 @@ fn where_there_are_two_datacenters_simple_copies_may_all_be_in_the_other_one() {
         .iter()
         .find(|k| k.name.as_str() == "thin")
         .unwrap();
-    assert_eq!(thin.copies.get(&"dc1".parse().unwrap()), Some(&0));
-    assert_eq!(thin.copies.get(&"dc2".parse().unwrap()), Some(&1));
+    let copies = thin.copies.as_ref().unwrap();
+    assert_eq!(copies.get(&"dc1".parse().unwrap()), Some(&0));
+    assert_eq!(copies.get(&"dc2".parse().unwrap()), Some(&1));
 }
 
 #[test]
@@ -159,23 +170,22 @@ fn after_a_cold_start_a_dead_member_is_known_from_disk() {
 }
 
 #[test]
-fn k_only_the_living_have_to_agree_on_the_schema() {
+fn k_the_living_have_to_agree_on_the_schema_and_who_is_down_with_another_one_is_named() {
     let agrees = |change: &dyn Fn(&mut Tables)| {
         let (mut tables, ring) = seen(1);
         change(&mut tables);
-        replies(
-            &"m-0".parse().unwrap(),
-            (Time(0), Time(0)),
-            &tables,
-            ring,
-            &mut Hearts::default(),
-        )
-        .schema_agrees
+        let by: Member = "m-0".parse().unwrap();
+        let replies = replies(&by, (Time(0), Time(0)), &tables, ring, &mut Hearts::default());
+        let answer = answers::cassandra(by, Time(0), &replies);
+        (answer.schema_agrees, answer.other_schema)
     };
-    assert!(agrees(&|_| {}));
-    assert!(
-        agrees(&|t| t.gossip[2].schema = Some("old".to_owned())),
-        "the dead one's is history"
+    assert_eq!(agrees(&|_| {}), (true, Vec::new()));
+    let old = || Some("old".to_owned());
+    assert_eq!(agrees(&|t| t.gossip[2].schema = old()), (true, vec![HostId(3)]));
+    assert_eq!(
+        agrees(&|t| t.gossip[2].schema = None),
+        (true, Vec::new()),
+        "known from disk only"
     );
-    assert!(!agrees(&|t| t.gossip[1].schema = Some("old".to_owned())));
+    assert!(!agrees(&|t| t.gossip[1].schema = old()).0);
 }

@@ -64,11 +64,39 @@ fn nothing_starts_but_through_the_gate_and_the_gate_may_do_little() {
     assert!(args.contains(&"--scylla=2025.2.0".to_owned()));
     assert!(args.contains(&"--rack=a".to_owned()));
     assert!(!args.iter().any(|a| a.contains("replace") || a.contains("seed")));
-    let role: Role = serde_json::from_value(named(&all, "Role", "ring-member")).unwrap();
-    for rule in role.rules.unwrap() {
-        let list = rule.verbs == ["list"];
-        assert!(list || rule.resource_names.is_some(), "{rule:?}");
+    assert_eq!(pod["serviceAccountName"], "ring-a-member");
+    for rack in ["ring-a-member", "ring-b-member"] {
+        let role: Role = serde_json::from_value(named(&all, "Role", rack)).unwrap();
+        for rule in role.rules.unwrap() {
+            let list = rule.verbs == ["list"];
+            assert!(list || rule.resource_names.is_some(), "{rule:?}");
+        }
     }
+}
+
+#[test]
+fn a_gate_may_write_to_pods_of_its_rack_only_and_one_that_leaves_keeps_its_rights() {
+    // `ring-a-2` is known and not declared any more.
+    let all = built(json!({}));
+    let patched = |name: &str| {
+        let role: Role = serde_json::from_value(named(&all, "Role", name)).unwrap();
+        let rules = role.rules.unwrap();
+        let of = |resource: &str| {
+            let found = rules
+                .iter()
+                .find(|r| r.resources == Some(vec![resource.to_owned()]));
+            found.and_then(|r| r.resource_names.clone()).unwrap()
+        };
+        (of("pods"), of("persistentvolumeclaims"), of("configmaps"))
+    };
+    let (pods, claims, maps) = patched("ring-a-member");
+    assert_eq!(pods, ["ring-a-0", "ring-a-1", "ring-a-2"]);
+    assert_eq!(claims, ["data-ring-a-0", "data-ring-a-1", "data-ring-a-2"]);
+    assert!(
+        maps.contains(&"ring-ring".to_owned()) && maps.len() == 4,
+        "{maps:?}"
+    );
+    assert_eq!(patched("ring-b-member").0, ["ring-b-0"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn object() -> RingCluster {
     serde_json::from_value(json!({
         "apiVersion": "mainstay.dev/v1alpha1", "kind": "RingCluster",
         "metadata": { "name": "ring", "namespace": "db", "uid": "u", "generation": 4 },
-        "spec": { "image": "scylladb/scylla:5.4.1", "racks": [{ "name": "a", "members": 1 }] },
+        "spec": { "image": "scylladb/scylla:2025.2.0", "racks": [{ "name": "a", "members": 1 }] },
     }))
     .unwrap()
 }

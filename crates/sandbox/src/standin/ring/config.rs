@@ -98,8 +98,6 @@ const KNOWN: &[&str] = &[
     "smp",
     "memory",
     // Ours.
-    "dc",
-    "rack",
     "profile",
     "time-scale",
     "copies",
@@ -108,9 +106,11 @@ const KNOWN: &[&str] = &[
 ];
 
 impl Config {
-    /// Reads a command line. The second part are warnings that a real server prints.
+    /// Reads a command line; `conf` is the folder of its configuration (`SCYLLA_CONF`). The second part are warnings that a
+    /// real server prints.
     pub fn read(
         args: impl IntoIterator<Item = String>,
+        conf: Option<&str>,
         open: impl Fn(&str) -> io::Result<String>,
     ) -> Result<(Self, Vec<String>), ConfigError> {
         let mut given = arguments(args)?;
@@ -138,10 +138,15 @@ impl Config {
                 }
             }
         }
-        Ok((Self::from(profile, &given)?, warnings))
+        let location = location(given.get("endpoint-snitch").map(String::as_str), conf, open)?;
+        Ok((Self::from(profile, location, &given)?, warnings))
     }
 
-    fn from(profile: Profile, given: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
+    fn from(
+        profile: Profile,
+        location: Location,
+        given: &BTreeMap<String, String>,
+    ) -> Result<Self, ConfigError> {
         let text = |key: &str| given.get(key).map(String::as_str);
         let listen: IpAddr = parsed("listen-address", text("listen-address").unwrap_or("127.0.0.1"))?;
         let api: IpAddr = parsed("api-address", text("api-address").unwrap_or("127.0.0.1"))?;
@@ -192,15 +197,40 @@ impl Config {
             seeds,
             replaces,
             replace_always: text("replace-address").is_some(),
-            location: Location {
-                dc: parsed("dc", text("dc").unwrap_or("datacenter1"))?,
-                rack: parsed("rack", text("rack").unwrap_or("rack1"))?,
-            },
+            location,
             copies: parsed("copies", text("copies").unwrap_or("3"))?,
             time_scale: scale.max(1),
             stream: Duration::from_secs(stream),
         })
     }
+}
+
+/// Where it lives, as its snitch says: by a file, or datacenter1 and rack1 for everybody.
+fn location(
+    snitch: Option<&str>,
+    conf: Option<&str>,
+    open: impl Fn(&str) -> io::Result<String>,
+) -> Result<Location, ConfigError> {
+    let (mut dc, mut rack) = ("datacenter1".to_owned(), "rack1".to_owned());
+    match snitch {
+        None | Some("SimpleSnitch") => {}
+        Some("GossipingPropertyFileSnitch") => {
+            let path = format!("{}/cassandra-rackdc.properties", conf.unwrap_or("conf"));
+            let text = open(&path).map_err(|source| ConfigError::File { path, source })?;
+            for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+                match key.trim() {
+                    "dc" => value.trim().clone_into(&mut dc),
+                    "rack" => value.trim().clone_into(&mut rack),
+                    _ => {}
+                }
+            }
+        }
+        Some(other) => return Err(invalid("endpoint-snitch", other)),
+    }
+    Ok(Location {
+        dc: parsed("dc", &dc)?,
+        rack: parsed("rack", &rack)?,
+    })
 }
 
 fn invalid(option: &str, value: &str) -> ConfigError {
@@ -264,7 +294,7 @@ mod tests {
 
     fn read(args: &[&str], file: &str) -> Result<(Config, Vec<String>), ConfigError> {
         let args = ["--workdir=/w"].iter().chain(args).map(|a| (*a).to_owned());
-        Config::read(args, |_| Ok(file.to_owned()))
+        Config::read(args, None, |_| Ok(file.to_owned()))
     }
 
     #[test]
@@ -331,6 +361,16 @@ mod tests {
             Err(ConfigError::Unknown(_))
         ));
         assert!(read(&["--seeds=nobody"], "").is_err());
+    }
+
+    #[test]
+    fn where_it_lives_is_said_by_the_file_of_its_snitch_and_by_nothing_else() {
+        let text = "# a comment\ndc=dc1\nrack = b\n";
+        let (by_file, _) = read(&["--endpoint-snitch=GossipingPropertyFileSnitch"], text).unwrap();
+        assert_eq!(by_file.location.to_string(), "dc1/b");
+        let (simple, _) = read(&[], text).unwrap();
+        assert_eq!(simple.location.to_string(), "datacenter1/rack1");
+        assert!(matches!(read(&["--dc=dc1"], ""), Err(ConfigError::Unknown(_))));
     }
 
     #[test]

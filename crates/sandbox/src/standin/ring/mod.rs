@@ -36,7 +36,8 @@ pub fn run(args: impl IntoIterator<Item = String>) -> ExitCode {
     if args.first().map(String::as_str) == Some("sstable") {
         return folder::query(&args);
     }
-    let config = match Config::read(args, |path| std::fs::read_to_string(path)) {
+    let conf = std::env::var("SCYLLA_CONF").ok();
+    let config = match Config::read(args, conf.as_deref(), |path| std::fs::read_to_string(path)) {
         Ok((config, warnings)) => {
             for warning in warnings {
                 eprintln!("WARN init - {warning}");

@@ -9,7 +9,7 @@ use mainstay_core::time::Time;
 use sim::ring::model::node::{Endpoint, Mode, Status};
 use sim::ring::model::ring::Truth;
 use sim::ring::model::{Disk, Options, Place, Refusal, Ring};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Our own place in the model.
@@ -23,6 +23,8 @@ pub(super) struct Node {
     folder: Folder,
     /// It was drained: it serves nobody any more, until it is started again.
     pub(super) drained: bool,
+    /// How often each call of its REST interface was made.
+    pub(super) calls: BTreeMap<String, u64>,
     /// Nodes that may become members: what they began is not taken back.
     agreed: BTreeSet<HostId>,
     /// Who told something of its own accord since it was last asked.
@@ -48,6 +50,7 @@ impl Node {
             faults: Faults::default(),
             folder,
             drained: false,
+            calls: BTreeMap::new(),
             agreed: BTreeSet::new(),
             told: BTreeSet::new(),
         })
@@ -137,7 +140,7 @@ impl Node {
 
     /// The newest of what the others told of everybody.
     fn known_of_others(&self) -> Vec<(HostId, Endpoint)> {
-        let mut newest: std::collections::BTreeMap<HostId, Endpoint> = std::collections::BTreeMap::new();
+        let mut newest: BTreeMap<HostId, Endpoint> = BTreeMap::new();
         for process in self.ring.places.iter().skip(1).filter_map(|p| p.process.as_ref()) {
             for (host, e) in &process.view {
                 let newer = newest
@@ -293,7 +296,7 @@ impl Node {
         }
     }
 
-    fn own_view(&mut self) -> Option<&mut std::collections::BTreeMap<HostId, Endpoint>> {
+    fn own_view(&mut self) -> Option<&mut BTreeMap<HostId, Endpoint>> {
         let process = self.ring.places.first_mut()?.process.as_mut()?;
         Some(&mut process.view)
     }

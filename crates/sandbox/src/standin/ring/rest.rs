@@ -31,6 +31,7 @@ fn refused(code: u16, text: &str) -> Answer {
 
 /// Answers a call of the REST interface.
 pub(super) fn rest(node: &mut Node, method: &str, path: &str, query: &[(String, String)]) -> Answer {
+    *node.calls.entry(path.to_owned()).or_default() += 1;
     if node.ring.process(ME).is_none() {
         return refused(404, "Not found");
     }
@@ -72,7 +73,20 @@ fn get<'a>(node: &Node, path: &str, argument: &impl Fn(&str) -> &'a str) -> Answ
         "/storage_service/raft_topology/upgrade" if node.config.profile.is_raft() => {
             Answer::Value(json!("done"))
         }
-        "/storage_service/describe_ring/ks" => Answer::Value(describe_ring(node)),
+        // Where rows are kept in tablets, as they are from 2025.1 on unless somebody says otherwise, each table has a ring
+        // of its own.
+        "/storage_service/describe_ring/ks" => match (argument("table"), node.config.profile.is_raft()) {
+            ("", true) => refused(
+                500,
+                "std::runtime_error (The keyspace ks has tablet table. Query describe_ring with the table parameter!)",
+            ),
+            ("" | "rows", _) => Answer::Value(describe_ring(node)),
+            (other, _) => refused(400, &format!("Can't find a column family {other} in keyspace ks")),
+        },
+        "/column_family" => Answer::Value(json!([
+            { "ks": "system", "cf": "local", "type": "ColumnFamilies" },
+            { "ks": "ks", "cf": "rows", "type": "ColumnFamilies" },
+        ])),
         "/failure_detector/simple_states" => Answer::Value(simple_states(node)),
         "/failure_detector/endpoints" => Answer::Value(endpoints(node)),
         "/snitch/datacenter" | "/snitch/rack" => snitch(node, path, argument("host")),
@@ -248,7 +262,7 @@ fn post<'a>(node: &mut Node, path: &str, argument: &impl Fn(&str) -> &'a str) ->
     }
 }
 
-/// Answers the admin port: `POST /fault/NAME?on=true`, `POST /write?row=N`, `GET /rows`.
+/// Answers the admin port: `POST /fault/NAME?on=true`, `POST /write?row=N`, `GET /rows`, `GET /calls`.
 pub(super) fn admin(node: &mut Node, method: &str, path: &str, query: &[(String, String)]) -> Answer {
     let argument = |name: &str| {
         let found = query.iter().find(|(key, _)| key == name);
@@ -259,6 +273,7 @@ pub(super) fn admin(node: &mut Node, method: &str, path: &str, query: &[(String,
             Some(row) => write(node, row),
             None => refused(400, "a row is needed"),
         },
+        ("GET", "/calls") => Answer::Value(json!(node.calls)),
         ("GET", "/rows") => {
             let rows = node.ring.places.first().map(|p| p.disk.rows.clone());
             Answer::Value(json!(rows.unwrap_or_default()))

@@ -118,6 +118,7 @@ impl Ring {
             owners: view.with(Endpoint::is_owner),
             seeds: process.seeds.clone(),
             schema_agrees: true,
+            other_schema: Vec::new(),
             keyspaces: self.keyspaces(at),
         })
     }
@@ -137,7 +138,7 @@ impl Ring {
         vec![Keyspace {
             name,
             accounts: false,
-            copies: BTreeMap::from([(dc, self.copies)]),
+            copies: Some(BTreeMap::from([(dc, self.copies)])),
         }]
     }
 }

@@ -1,7 +1,7 @@
 //! What goes wrong, and when it is right again.
 
 use super::Simulation;
-use crate::ring::model::Disk;
+use crate::ring::model::{Disk, Stage};
 use crate::ring::world::Aside;
 use mainstay_core::time::Time;
 use std::time::Duration;
@@ -17,6 +17,10 @@ pub(super) enum Restore {
     Mount(usize),
     /// This operator reaches this place again.
     Sight(usize, usize),
+    /// The Node of this process without a pod is back.
+    Ghost(usize),
+    /// The disks of these two are mounted as they should be.
+    Exchange(usize, usize),
     /// What people asked for is over.
     Wishes,
     /// The member that was taken away is declared again.
@@ -40,10 +44,13 @@ impl Simulation {
         self.faults += 1;
         let place = self.victim();
         match self.chance.below(100) {
-            0..=17 => self.crash(place, false),
+            0..=12 => self.crash(place, false),
+            13..=17 => self.give_up(place),
             18..=23 => self.crash(place, true),
-            24..=35 => self.wipe(place),
-            36..=44 => self.wrong_mount(place),
+            24..=33 => self.wipe(place),
+            34..=35 => self.damage(place),
+            36..=42 => self.wrong_mount(place),
+            43..=44 => self.swap(place),
             45..=50 => self.delete_claim(place),
             51..=58 => self.cut(place),
             59..=65 => self.lose_node(place),
@@ -121,6 +128,80 @@ impl Simulation {
             .map(|o| std::mem::replace(&mut o.stamp, old.stamp));
         if let (Some(disk), Some(stamp)) = (disk, stamp) {
             self.world.aside.push(Aside { place, disk, stamp });
+        }
+    }
+
+    /// A human gives a pod up by force, and its process lives on; often its Node is cut off from the others as well.
+    fn give_up(&mut self, place: usize) {
+        let Some(ghost) = self.world.give_up(place) else {
+            return;
+        };
+        self.note(&format!(
+            "fault: the pod of {place} is given up by force, its process lives on in {ghost}"
+        ));
+        if self.chance.one_in(2) {
+            for other in 0..self.world.objects.len() {
+                self.world.ring.cut.insert((other, ghost));
+                self.later(100..500, Restore::Link(other, ghost));
+            }
+        }
+        self.later(60..1200, Restore::Ghost(ghost));
+    }
+
+    /// The table that says whether a disk is bootstrapped is broken. What else is on it is whole.
+    fn damage(&mut self, place: usize) {
+        let objects = self.world.objects.get(place);
+        let disk = objects.and_then(|o| Some((&o.member, o.stamp.as_ref()?.disk)));
+        let ledger = self.world.ledger.as_ref().map(|(_, l)| l);
+        let recorded =
+            disk.is_some_and(|(m, d)| ledger.is_some_and(|l| l.known.get(m).and_then(|k| k.disk) == Some(d)));
+        let begun = self.chance.one_in(2);
+        let local = self
+            .world
+            .ring
+            .places
+            .get_mut(place)
+            .and_then(|p| p.disk.local.as_mut());
+        if let Some(local) = local.filter(|l| recorded && l.stage == Stage::Completed) {
+            local.stage = if begun { Stage::InProgress } else { Stage::Needs };
+            self.note(&format!("fault: a table of {place} is broken"));
+            self.world.ring.stop(place, false);
+        }
+    }
+
+    /// The disks of two members are mounted the wrong way round; often somebody notices.
+    fn swap(&mut self, place: usize) {
+        let other = self.victim();
+        if other == place {
+            return;
+        }
+        self.exchange(place, other);
+        if self.chance.one_in(2) {
+            self.later(60..900, Restore::Exchange(place, other));
+        }
+    }
+
+    fn exchange(&mut self, a: usize, b: usize) {
+        self.note(&format!("fault: the disks of {a} and {b} are exchanged"));
+        self.world.ring.stop(a, false);
+        self.world.ring.stop(b, false);
+        let (first, last) = (a.min(b), a.max(b));
+        if let Some((head, tail)) = self.world.ring.places.split_at_mut_checked(last)
+            && let (Some(one), Some(two)) = (head.get_mut(first), tail.first_mut())
+        {
+            std::mem::swap(&mut one.disk, &mut two.disk);
+        }
+        if let Some((head, tail)) = self.world.objects.split_at_mut_checked(last)
+            && let (Some(one), Some(two)) = (head.get_mut(first), tail.first_mut())
+        {
+            std::mem::swap(&mut one.stamp, &mut two.stamp);
+        }
+        for truth in self.world.ring.truth.values_mut() {
+            truth.place = match truth.place {
+                p if p == a => b,
+                p if p == b => a,
+                p => p,
+            };
         }
     }
 
@@ -309,6 +390,8 @@ impl Simulation {
                     operator.blind.remove(&place);
                 }
             }
+            Restore::Ghost(place) => self.world.end_ghost(place),
+            Restore::Exchange(a, b) => self.exchange(a, b),
             Restore::Wishes => self.world.wishes = mainstay_core::ring::observed::Wishes::default(),
             Restore::Declare => self.world.declared = self.world.config.members,
         }
@@ -322,13 +405,14 @@ impl Simulation {
         self.world.ring.cut.clear();
         self.world.api_away = Time::ZERO;
         self.world.aside.clear();
+        self.world.end_ghosts();
         for operator in &mut self.world.operators {
             operator.asleep = Time::ZERO;
             operator.blind.clear();
         }
         let rest = std::mem::take(&mut self.restores);
         for (_, restore) in rest {
-            if !matches!(restore, Restore::Mount(_)) {
+            if !matches!(restore, Restore::Mount(_) | Restore::Exchange(..)) {
                 self.put_right(restore);
             }
         }

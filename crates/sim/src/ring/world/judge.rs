@@ -7,7 +7,10 @@ use crate::ring::model::{Disk, Stage};
 use mainstay_core::ring::gate::Start;
 use mainstay_core::ring::ids::{DiskId, HostId};
 use mainstay_core::ring::record::Replaces;
+use mainstay_core::ring::stamp::Found;
+use mainstay_core::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// What the judge remembers.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +31,19 @@ pub struct Judge {
     pub replaced: u32,
     /// Members so far, in truth.
     members: BTreeSet<HostId>,
+    /// Since when another member has known, without a break, that this one lives.
+    known_alive: BTreeMap<HostId, Time>,
+    /// Disks that were bootstrapped at some time, and on record.
+    bootstrapped: BTreeSet<DiskId>,
+    /// How many members were declared, and until when.
+    declared: BTreeMap<u8, Time>,
 }
+
+/// What others have known for this long must have been heard: the operator looks and acts within half a minute, or its
+/// lease is over; a permission lasts for a minute; the gate looks every ten seconds.
+const HEARD: Duration = Duration::from_mins(2);
+/// An operator that was paused may give a permission by what was declared before, and its gate may use it later.
+const DECLARED: Duration = Duration::from_mins(6);
 
 impl Judge {
     /// Something went wrong.
@@ -58,6 +73,9 @@ impl World {
                 self.judge.disks.insert(*host, stamp.disk);
             }
         }
+        self.note_alive();
+        self.note_disks();
+        self.judge.declared.insert(self.declared, self.now);
         let now: BTreeSet<HostId> = self.ring.truth.keys().copied().collect();
         // A replacement that was under way made it a member again.
         self.judge.removed.retain(|host| !now.contains(host));
@@ -65,6 +83,46 @@ impl World {
         let new = now.difference(&self.judge.members).count();
         self.judge.replaced += u32::try_from(gone.min(new)).unwrap_or(0);
         self.judge.members = now;
+    }
+
+    /// Who lives, and another member knows it.
+    fn note_alive(&mut self) {
+        let (ring, now) = (&self.ring, self.now);
+        let is_known = |host: &HostId, place: usize| {
+            let others = ring.truth.values().filter(|t| t.place != place);
+            others
+                .filter_map(|t| ring.process(t.place)?.view.get(host))
+                .any(|e| e.is_up(now))
+        };
+        let known = ring.truth.iter().filter(|(host, t)| {
+            let lives = ring.alive(**host).is_some();
+            lives && is_known(host, t.place)
+        });
+        let known: BTreeSet<HostId> = known.map(|(host, _)| *host).collect();
+        self.judge.known_alive.retain(|host, _| known.contains(host));
+        for host in known {
+            self.judge.known_alive.entry(host).or_insert(now);
+        }
+    }
+
+    /// Which disks are bootstrapped, as far as anybody can know.
+    fn note_disks(&mut self) {
+        let known = self.ledger.iter().flat_map(|(_, l)| l.known.values());
+        let recorded: BTreeSet<DiskId> = known.filter_map(|k| k.disk).collect();
+        let mounted = self.objects.iter().zip(&self.ring.places);
+        let complete = mounted.filter(|(_, p)| p.disk.stage() == Stage::Completed);
+        let disks = complete
+            .filter_map(|(o, _)| o.stamp.as_ref())
+            .filter(|s| s.completed || recorded.contains(&s.disk))
+            .map(|s| s.disk);
+        self.judge.bootstrapped.extend(disks);
+    }
+
+    /// How many members may there be, at most?
+    fn may_be(&self) -> usize {
+        let lately = self.judge.declared.iter();
+        let lately = lately.filter(|(_, at)| self.now.since(**at) <= DECLARED);
+        lately.map(|(n, _)| usize::from(*n)).max().unwrap_or(0)
     }
 
     /// The gate lets a node start.
@@ -77,12 +135,30 @@ impl World {
             }
             None => None,
         };
-        if let Some(host) = target.filter(|h| self.ring.alive(*h).is_some()) {
-            self.judge.violate(format!("a living node is replaced: {host}"));
+        if let Some((host, lives)) = target.and_then(|h| Some((h, self.ring.alive(h)?))) {
+            // One that is cut off from everybody, whose pod and disk a human gave up, is dead for all that can be known.
+            let known = self.judge.known_alive.get(&host);
+            let heard = known.is_some_and(|since| self.now.since(*since) >= HEARD);
+            if heard || !self.is_ghost(lives) {
+                self.judge.violate(format!("a living node is replaced: {host}"));
+            }
         }
+        let with_permission = matches!(start.report.found, Found::StartedWith(_));
         let disk = self.ring.places.get(place).map(|p| &p.disk);
-        if start.wipe && disk.is_some_and(|d| d.stage() == Stage::Completed) {
-            self.judge.violate("a bootstrapped disk is wiped".to_owned());
+        let ever = self.judge.bootstrapped.contains(&start.stamp.disk);
+        // What is left of it may be all there is.
+        if with_permission && ever && disk.is_some_and(|d| !d.rows.is_empty()) {
+            let how = if start.wipe {
+                "wiped"
+            } else {
+                "started as an empty one"
+            };
+            self.judge.violate(format!("a bootstrapped disk is {how}"));
+        }
+        let (members, declared) = (self.ring.truth.len(), self.may_be());
+        if with_permission && start.replaces.is_none() && members >= declared {
+            self.judge
+                .violate(format!("one joins {members} members, {declared} declared"));
         }
     }
 

@@ -1,8 +1,9 @@
 //! Pods and claims come and go; before every start the gate is asked.
 
-use super::{CLUSTER, Claim, Pod, World};
+use super::{Broken, CLUSTER, Claim, Pod, World};
 use crate::ring::model::node::Mode;
 use crate::ring::model::{Disk, Options, Stage};
+use mainstay_core::ring::freshness::Freshness;
 use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
 use mainstay_core::ring::ids::{Address, PodUid, VolumeUid};
 use mainstay_core::ring::sleeping::Running;
@@ -97,6 +98,7 @@ impl World {
                 unsaid: None,
                 backoff: now,
                 drained: false,
+                freshness: Freshness::default(),
                 location,
             });
         }
@@ -112,9 +114,22 @@ impl World {
         }
     }
 
+    /// The gate has read the ledger, or found none.
+    fn read_ledger(&mut self, place: usize) {
+        let now = self.now;
+        let ledger = self.ledger.as_ref().map(|(_, l)| l);
+        let pod = self.objects.get_mut(place).and_then(|o| o.pod.as_mut());
+        if let Some(pod) = pod {
+            pod.freshness.read(ledger, now);
+        }
+    }
+
     /// The container starts: first the gate.
     fn container(&mut self, place: usize) {
         let fresh = self.disk_id();
+        if self.api_answers() {
+            self.read_ledger(place);
+        }
         let (Some(objects), Some(here)) = (self.objects.get(place), self.ring.places.get(place)) else {
             return;
         };
@@ -141,11 +156,16 @@ impl World {
             bootstrapped,
         };
         let members: Vec<Address> = self.addresses();
+        let age = match self.config.broken {
+            Some(Broken::Freshness) => Some(Duration::ZERO),
+            Some(Broken::Down) | None => pod.freshness.age(self.now),
+        };
         let asked = if self.api_answers() {
             Asked::Answer {
                 ledger: self.ledger.as_ref().map(|(_, l)| l),
                 record: objects.record.as_ref().map(|r| &r.map),
                 members: &members,
+                age,
             }
         } else {
             Asked::NoAnswer
@@ -188,6 +208,8 @@ impl World {
             if let Some(pod) = objects.pod.as_mut() {
                 pod.unsaid = Some(start.report);
                 pod.ran |= ran;
+                // The gate became the database. The next one has looked at nothing yet.
+                pod.freshness = Freshness::default();
             }
         }
         let options = Options {

@@ -2,6 +2,7 @@
 //! truth.
 
 mod act;
+mod ghost;
 mod judge;
 mod kubelet;
 mod observe;
@@ -9,8 +10,9 @@ mod observe;
 pub use judge::Judge;
 
 use super::model::{Disk, Place, Profile, Ring};
+use mainstay_core::ring::freshness::Freshness;
 use mainstay_core::ring::ids::{
-    Address, ClusterUid, DiskId, Location, MapUid, Member, PodUid, ServiceUid, VolumeUid,
+    Address, ClusterUid, DiskId, HostId, Location, MapUid, Member, PodUid, ServiceUid, VolumeUid,
 };
 use mainstay_core::ring::observed::{StoredRecord, Wishes};
 use mainstay_core::ring::reason::Why;
@@ -34,6 +36,17 @@ pub struct Config {
     pub copies: u32,
     /// How often a start is tried before a human is asked.
     pub tries: u32,
+    /// A rule that is not there, to see whether anybody notices.
+    pub broken: Option<Broken>,
+}
+
+/// A rule that a world does without. The operators and their invariants do not know: only the judge can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// Check b: whoever came back empty is called down, whoever lives.
+    Down,
+    /// Gates use permissions of any age.
+    Freshness,
 }
 
 /// A claim and what it is bound to.
@@ -64,6 +77,8 @@ pub struct Pod {
     pub backoff: Time,
     /// Its database was drained: it serves nobody, and only another pod does.
     pub drained: bool,
+    /// What its gate remembers of its looks at the ledger.
+    pub freshness: Freshness,
     /// Where it was scheduled to.
     pub location: Location,
 }
@@ -103,6 +118,8 @@ pub struct Objects {
 /// A turn that is being carried out.
 #[derive(Clone, Debug)]
 pub struct Turn {
+    /// When it was looked.
+    pub at: Time,
     /// The version of the ledger that was read first.
     pub version: Option<u64>,
     /// What is left of the plan.
@@ -292,7 +309,8 @@ impl World {
         let declared = usize::from(self.declared);
         let alone = declared == 1;
         let members = self.ring.truth.len() == declared;
-        let alive = self.ring.truth.keys().all(|h| self.ring.alive(*h).is_some());
+        let lives = |host: &HostId| self.ring.alive(*host).is_some_and(|p| !self.is_ghost(p));
+        let alive = self.ring.truth.keys().all(lives);
         let known = ledger.known.len() == declared || alone;
         let printed = || {
             self.objects.iter().filter(|o| o.exists).all(|o| {

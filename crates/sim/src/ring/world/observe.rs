@@ -1,13 +1,15 @@
 //! What an operator sees.
 
-use super::{CLUSTER, Objects, World};
+use super::{Broken, CLUSTER, Objects, World};
 use crate::ring::model::Profile;
 use mainstay_core::ring::answers;
-use mainstay_core::ring::ids::Member;
-use mainstay_core::ring::observed::{self, Answer, MemberView, Observed};
+use mainstay_core::ring::ids::{HostId, Member};
+use mainstay_core::ring::observed::{self, Answer, Liveness, MemberView, Observed};
 use mainstay_core::ring::sleeping::running;
+use mainstay_core::ring::stamp::Report;
 use mainstay_core::ring::{asks, decide, invariants};
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 impl World {
     /// What this operator sees now.
@@ -26,7 +28,27 @@ impl World {
                 .filter_map(|place| self.answer(op, place))
                 .collect();
         }
+        if self.config.broken == Some(Broken::Down) {
+            self.bury(&mut seen);
+        }
         seen
+    }
+
+    /// Whoever came back empty has been down for long, in everybody's eyes.
+    fn bury(&self, seen: &mut Observed) {
+        let Some((_, ledger)) = &self.ledger else {
+            return;
+        };
+        let empty: BTreeSet<HostId> = ledger
+            .known
+            .iter()
+            .filter(|(member, _)| seen.report(member).is_some_and(Report::waits_empty))
+            .map(|(_, known)| known.host)
+            .collect();
+        let nodes = seen.answers.iter_mut().flat_map(|a| &mut a.nodes);
+        for node in nodes.filter(|n| empty.contains(&n.host)) {
+            node.liveness = Liveness::Down(Duration::from_hours(1));
+        }
     }
 
     /// Who says that it is drained.
@@ -118,6 +140,7 @@ impl World {
         operator.reasons = plan.reasons;
         if !plan.steps.is_empty() {
             operator.turn = Some(super::Turn {
+                at: self.now,
                 version,
                 steps: VecDeque::from(plan.steps),
             });
