@@ -32,7 +32,7 @@ fn declared(last: u8) -> Value {
             ],
             "storage": { "size": "1Gi", "storageClass": "local" },
             // So many seconds of the stand-in in one of the clock.
-            "flags": ["--dc=dc1", "--rack=$(RACK)", "--time-scale=4", "--stream-seconds=4"],
+            "flags": ["--time-scale=4", "--stream-seconds=4"],
         },
     })
 }
