@@ -43,9 +43,15 @@ pub(crate) struct Arguments {
     /// Register replicas by the address of their pod, where nobody resolves names.
     #[arg(long, env = "MAINSTAY_REGISTER_BY_IP")]
     register_by_ip: bool,
-    /// Replicas listen on 10000, 10001, ... instead of all on 10000, where pods share one network.
-    #[arg(long, env = "MAINSTAY_REPLICATION_PORT_BY_ORDINAL")]
-    replication_port_by_ordinal: bool,
+    /// Replicas listen on this port and the next ones, one each, instead of all on 10000, where pods share one network.
+    // There is a port for every number that a pod can have.
+    #[arg(
+        long,
+        env = "MAINSTAY_REPLICATION_PORT_BASE",
+        value_name = "PORT",
+        value_parser = clap::value_parser!(u16).range(1..=65_280)
+    )]
+    replication_port_base: Option<u16>,
     /// How many clusters wait for a reconciliation before the queue counts as full. Nothing is lost by it.
     #[arg(long, default_value_t = 100)]
     reconcile_queue: usize,
@@ -121,7 +127,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
         http,
         image,
         register_by_ip,
-        replication_port_by_ordinal,
+        replication_port_base,
         reconcile_queue,
         failover_queue,
         interval_ms,
@@ -163,11 +169,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
             } else {
                 ReplicaAddress::Name
             },
-            ports: if replication_port_by_ordinal {
-                ReplicationPorts::ByOrdinal
-            } else {
-                ReplicationPorts::Same
-            },
+            ports: replication_port_base.map_or(ReplicationPorts::Same, ReplicationPorts::From),
             image: image.clone(),
             rules,
             ..Settings::default()

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
 use sandbox::standin::memgraph::client::{Client, Outcome};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +16,7 @@ const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
 /// The machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A server that listens on every address takes its ports from all sandboxes of the machine: one test at a time.
+/// Each sandbox is more than a dozen processes: one test at a time.
 static MACHINE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A sandbox in a process of its own.
@@ -26,11 +27,11 @@ struct Running {
 
 impl Running {
     fn start(arguments: &[&str]) -> Result<Self> {
-        let mut process = Command::new(MAINSTAY)
-            .args(["sandbox", "--json"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()?;
+        Self::begin(Command::new(MAINSTAY).args(["sandbox", "--json"]).args(arguments))
+    }
+
+    fn begin(command: &mut Command) -> Result<Self> {
+        let mut process = command.stdout(Stdio::piped()).spawn()?;
         let out = process.stdout.take().context("no output")?;
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
@@ -153,31 +154,138 @@ async fn a_sandbox_serves_says_why_and_leaves_nothing_behind() -> Result<()> {
     first.end()
 }
 
-/// A real server listens for its MAIN on every address of the machine and knows no flag of ours.
+/// A folder of a test that goes with it. Its name is short: there are sockets in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("m{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    /// A program of this folder.
+    fn program(&self, script: &str) -> Result<String> {
+        let path = self.0.join("memgraph");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n"))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+        path.into_os_string()
+            .into_string()
+            .ok()
+            .context("a path that is not text")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// What is like a real server: it knows no flag of ours, listens for its MAIN on every address of the machine, and does
+/// not start without its libraries, with the log file of the package, with a port that another has already.
+const LIKE_A_REAL_ONE: &str = r#"
+fail() { echo "$1" >&2; exit 1; }
+for flag in "$@"; do
+  case "$flag" in
+    --log-file=) log=none ;;
+    --monitoring-address=127.*) monitoring=own ;;
+    --metrics-address=127.*) metrics=own ;;
+    --init-file=*) init=${flag#--init-file=} ;;
+  esac
+done
+[ "$LD_LIBRARY_PATH" = FOLDER/lib ] || fail "error while loading shared libraries"
+[ "$log" = none ] || fail "cannot write /var/log/memgraph/memgraph.log"
+[ "$monitoring $metrics" = "own own" ] || fail "7444 or 9091 is in use"
+port=$(sed -n 's/.* WITH PORT \([0-9]*\);$/\1/p' "$init")
+if grep -q ":$(printf %04X "$port") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6; then
+  fail "$port is in use"
+fi
+echo "$port" >> FOLDER/ports
+exec MAINSTAY standin memgraph --replication-address=0.0.0.0 "$@"
+"#;
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_behaves_like_a_real_server_takes_the_place_of_the_stand_in() -> Result<()> {
+async fn programs_that_behave_like_real_servers_take_the_place_of_stand_ins_in_two_sandboxes_at_once()
+-> Result<()> {
     let _alone = MACHINE.lock().await;
-    let folder = std::env::temp_dir().join(format!("mainstay-memgraph-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let program = folder.join("memgraph");
-    let script =
-        format!("#!/bin/sh\nexec {MAINSTAY} standin memgraph --replication-address=0.0.0.0 \"$@\"\n");
-    std::fs::write(&program, script)?;
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
-    let path = program.to_str().context("a path that is not text")?;
-    let site = Running::start(&["--port", "0", "--replicas", "2", "--memgraph", path])?;
+    let folder = Folder::new("r")?;
+    let own = folder.0.to_str().context("a path that is not text")?;
+    let script = LIKE_A_REAL_ONE
+        .replace("FOLDER", own)
+        .replace("MAINSTAY", MAINSTAY);
+    let program = folder.program(&script)?;
+    let mainstay = |words: &[&str]| {
+        let mut command = Command::new(MAINSTAY);
+        command.args(words).args(["--memgraph", &program]);
+        command.env("LD_LIBRARY_PATH", folder.0.join("lib"));
+        command
+    };
+    let site = Running::begin(&mut mainstay(&["sandbox", "--json", "--port", "0"]))?;
     ensure!(site.says["standIns"] == false);
     ensure!(run(site.bolt()?, "CREATE (n:T {id: 1}) RETURN n.id AS id").await? == 1);
-    let deleted = Command::new(MAINSTAY)
-        .args(["status", "--json", "--kubeconfig", site.text("kubeconfig")?])
-        .output()?;
-    let status: Value = serde_json::from_slice(&deleted.stdout)?;
+    // Each on a sandbox of its own, although one runs.
+    for drill in ["kill-main", "switchover", "diverge"] {
+        let output = mainstay(&["drill", drill, "--json", "--patience", "300"]).output()?;
+        let text = String::from_utf8(output.stdout.clone())?;
+        ensure!(output.status.success(), "{drill}: {output:?}");
+        let end: Value = serde_json::from_str(text.lines().last().context("it says nothing")?)?;
+        ensure!(end["standIns"] == false, "{drill}: {end}");
+        ensure!(
+            end["rounds"] == 1 && end["lost"] == 0 && end["duplicated"] == 0,
+            "{drill}: {end}"
+        );
+        ensure!(end["acknowledged"].as_u64() > Some(0), "{drill}: {end}");
+    }
+    ensure!(run(site.bolt()?, "MATCH (n:T) RETURN count(n) AS n").await? == 1);
+    let ports = std::fs::read_to_string(folder.0.join("ports"))?;
+    let ports: BTreeSet<u64> = ports.lines().map(str::parse).collect::<Result<_, _>>()?;
+    let first = site.says["replicationPort"].as_u64().context("no port")?;
     ensure!(
-        status[0]["status"]["targetMainPod"] == "memgraph-ha-0",
-        "{status}"
+        (first..first + 3).all(|port| ports.contains(&port)),
+        "{first}: {ports:?}"
     );
-    site.end()?;
-    std::fs::remove_dir_all(&folder)?;
+    ensure!(ports.len() == 6, "three here and three beside it: {ports:?}");
+    site.end()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_start_is_shown_with_how_it_ended_and_what_it_said_last() -> Result<()> {
+    let _alone = MACHINE.lock().await;
+    for words in [vec!["sandbox", "--port", "0"], vec!["drill", "kill-main"]] {
+        let folder = Folder::new("n")?;
+        let program = folder.program("for n in $(seq 100 130); do echo line $n >&2; done; exit 3")?;
+        let tried = Command::new(MAINSTAY)
+            .args(&words)
+            .args(["--memgraph", &program])
+            .env("TMPDIR", &folder.0)
+            .output()?;
+        let said = String::from_utf8(tried.stderr)?;
+        ensure!(!tried.status.success());
+        for part in [
+            "a database cannot be used",
+            "times, at last with exit code 3",
+            "| line 111\n",
+            "| line 130\n",
+            "Everything is kept in",
+        ] {
+            ensure!(said.contains(part), "{words:?}: {part} is not in {said}");
+        }
+        ensure!(!said.contains("line 110"), "{words:?}: more than the end: {said}");
+        let log = said
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("Its log is "));
+        let log = log.and_then(|line| line.strip_suffix(" and ends with"));
+        let log = PathBuf::from(log.context("no log is named")?);
+        ensure!(log.starts_with(&folder.0), "{words:?}: {}", log.display());
+        ensure!(
+            std::fs::read_to_string(&log)?.contains("line 100"),
+            "{words:?}: {}",
+            log.display()
+        );
+        let left = processes_of(&folder.0)?;
+        ensure!(left.is_empty(), "{words:?}: these are left: {left:?}");
+    }
     Ok(())
 }
 

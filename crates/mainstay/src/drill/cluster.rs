@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use operator::install::LEASE;
+use operator::memgraph::ReplicationPorts;
 use serde_json::json;
 use std::net::IpAddr;
 use thiserror::Error;
@@ -26,6 +27,8 @@ pub(crate) struct Cluster {
     pub(crate) name: String,
     /// Where its operators are.
     pub(crate) operators: String,
+    /// Where its databases listen for their MAIN.
+    pub(crate) ports: ReplicationPorts,
 }
 
 /// A call to Kubernetes that failed.

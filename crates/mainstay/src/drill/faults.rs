@@ -341,7 +341,7 @@ impl Injector {
                 }
                 self.part(pod, from).await
             }
-            Fault::Diverge { pod } => diverge(&self.cluster, pod).await,
+            Fault::Diverge { pod } => diverge(&self.cluster, pod, ordinal(pod)?).await,
             Fault::StaleMarker { pod } => {
                 self.later(Undo::Wish);
                 stale_marker(&self.cluster, pod, ordinal(pod)?).await

@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     /// The folder of a running sandbox. Without it the newest one that runs, or else one of its own.
     #[arg(long, value_name = "FOLDER", conflicts_with = "kubeconfig")]
     sandbox: Option<PathBuf>,
-    /// For a sandbox of its own: a real memgraph binary to run in place of the stand-in.
+    /// On a sandbox of its own, whichever runs: a real memgraph binary in place of the stand-in.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "sandbox"])]
     memgraph: Option<PathBuf>,
     /// A cluster of a real Kubernetes, which must allow drills by an annotation.
@@ -174,12 +174,16 @@ async fn run(arguments: Arguments) -> Result<Summary> {
 
 async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Result<Summary> {
     let json = voice.json;
-    until_well(&place.injector, plan.patience, |reason| {
+    let mut told = |reason: &str| {
         if !json {
             println!("  waiting: {reason}");
         }
-    })
-    .await?;
+    };
+    if let Some(site) = &place.site {
+        // It says more than an operator can about a database that does not start.
+        site.until_protected(plan.patience, &mut told).await?;
+    }
+    until_well(&place.injector, plan.patience, told).await?;
     if !json {
         println!("{}", head());
     }
@@ -271,9 +275,9 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         patience: Duration::from_secs(patience),
     };
     let wanted = match (kubeconfig, cluster, bolt) {
-        (None, _, _) => Wanted::Sandbox {
-            folder: sandbox,
-            private: Options {
+        (None, _, _) => {
+            let as_asked_for = memgraph.is_some() || !operator.is_empty() || deaf;
+            let private = Options {
                 memgraph,
                 replicas: 3,
                 port: Some(0),
@@ -285,8 +289,16 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
                 operator,
                 waits_for_the_fence: deaf,
                 announced: false,
-            },
-        },
+            };
+            if as_asked_for {
+                Wanted::Private(private)
+            } else {
+                Wanted::Sandbox {
+                    folder: sandbox,
+                    private,
+                }
+            }
+        }
         (Some(kubeconfig), Some(cluster), Some(bolt)) => {
             let namespace = namespace.unwrap_or_else(|| "default".to_owned());
             let password = password.unwrap_or_default();

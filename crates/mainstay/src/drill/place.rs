@@ -8,6 +8,7 @@ use crate::sandbox::found::{Description, FindError, find};
 use crate::sandbox::site::{Options, Site};
 use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
+use operator::memgraph::ReplicationPorts;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -19,6 +20,8 @@ pub(crate) enum Wanted {
         folder: Option<PathBuf>,
         private: Options,
     },
+    /// A private one, whatever runs: no other is as it was asked for.
+    Private(Options),
     /// A cluster of a real Kubernetes.
     Cluster(Elsewhere),
 }
@@ -49,6 +52,7 @@ impl Place {
     pub(crate) async fn open(wanted: Wanted) -> Result<Self> {
         match wanted {
             Wanted::Sandbox { folder, private } => Self::sandbox(folder.as_deref(), private).await,
+            Wanted::Private(options) => Self::private(options).await,
             Wanted::Cluster(elsewhere) => Self::elsewhere(elsewhere).await,
         }
     }
@@ -56,13 +60,15 @@ impl Place {
     async fn sandbox(folder: Option<&Path>, private: Options) -> Result<Self> {
         match find(folder).await {
             Ok(found) => Self::described(&found, None).await,
-            Err(FindError::None) => {
-                let site = Site::start(private).await?;
-                let description = site.description().clone();
-                Self::described(&description, Some(site)).await
-            }
+            Err(FindError::None) => Self::private(private).await,
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn private(options: Options) -> Result<Self> {
+        let site = Site::start(options).await?;
+        let description = site.description().clone();
+        Self::described(&description, Some(site)).await
     }
 
     async fn described(found: &Description, site: Option<Site>) -> Result<Self> {
@@ -76,12 +82,14 @@ impl Place {
             namespace,
             cluster,
             stand_ins,
+            replication_port,
         } = found;
         let cluster = Cluster {
             client: client(kubeconfig).await?,
             namespace: namespace.clone(),
             name: cluster.clone(),
             operators: namespace.clone(),
+            ports: replication_port.map_or(ReplicationPorts::Same, ReplicationPorts::From),
         };
         Ok(Self {
             injector: Injector::new(cluster, Means::Sandbox(control.clone())),
@@ -109,6 +117,7 @@ impl Place {
             namespace,
             name: cluster,
             operators,
+            ports: ReplicationPorts::Same,
         };
         let look = cluster.look().await?;
         ensure!(

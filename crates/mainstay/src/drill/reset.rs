@@ -3,8 +3,9 @@
 use super::cluster::{Cluster, ClusterError, Grace};
 use super::faults::FaultError;
 use bolt::message::Auth;
-use mainstay_core::memgraph::ids::{ProcessId, ResetId, Term};
+use mainstay_core::memgraph::ids::{Ordinal, ProcessId, ResetId, Term};
 use mainstay_core::memgraph::marker::{DATA_FOLDER_NAME, MARKER_FILE, MarkerFile, Meant};
+use operator::memgraph::database::demote;
 use sandbox::standin::memgraph::client::{Client, Outcome};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -48,11 +49,12 @@ pub(crate) enum ResetDrillError {
 
 /// Makes a replica MAIN for a moment, on which it takes a write of its own. The operator may demote it in between:
 /// then it is tried again.
-pub(crate) async fn diverge(cluster: &Cluster, pod: &str) -> Result<(), FaultError> {
+pub(crate) async fn diverge(cluster: &Cluster, pod: &str, ordinal: u8) -> Result<(), FaultError> {
     let deadline = Instant::now() + PATIENCE;
+    let port = cluster.ports.of(Ordinal(ordinal));
     loop {
         let ip = cluster.ip(pod).await?;
-        let why = match try_diverge(ip).await {
+        let why = match try_diverge(ip, port).await {
             Ok(()) => return Ok(()),
             Err(why) => why,
         };
@@ -64,7 +66,7 @@ pub(crate) async fn diverge(cluster: &Cluster, pod: &str) -> Result<(), FaultErr
     }
 }
 
-async fn try_diverge(ip: Option<IpAddr>) -> Result<(), String> {
+async fn try_diverge(ip: Option<IpAddr>, port: u16) -> Result<(), String> {
     let ip = ip.ok_or("it has no address")?;
     let at = SocketAddr::new(ip, mainstay_core::memgraph::objects::BOLT_PORT);
     let connected = Client::connect_within(at, Auth::None, Duration::from_secs(5)).await;
@@ -76,10 +78,7 @@ async fn try_diverge(ip: Option<IpAddr>) -> Result<(), String> {
         }
     }
     // If the operator was quicker it is a REPLICA already.
-    client
-        .query("SET REPLICATION ROLE TO REPLICA WITH PORT 10000")
-        .await
-        .ok();
+    client.query(&demote(port)).await.ok();
     Ok(())
 }
 

@@ -33,6 +33,10 @@ pub(crate) struct Description {
     pub(crate) cluster: String,
     /// Whether its databases are stand-ins.
     pub(crate) stand_ins: bool,
+    /// On which port the first database listens for its MAIN, the others on the next ones, each at every address of the
+    /// machine. `None`: all on the usual port, each at an address of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replication_port: Option<u16>,
 }
 
 /// Why no sandbox was found.

@@ -8,13 +8,25 @@ pub(crate) const NAMESPACE: &str = "default";
 /// The name of the cluster, as in the seeds.
 pub(crate) const CLUSTER: &str = "memgraph-ha";
 
+/// What the databases are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Databases {
+    /// Stand-ins.
+    StandIns,
+    /// A real Memgraph.
+    Real {
+        /// On which port the first listens for its MAIN; the others on the next ones.
+        replication_port: u16,
+    },
+}
+
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// How many databases.
     pub(crate) replicas: u8,
-    /// Stand-ins, or a real Memgraph.
-    pub(crate) stand_ins: bool,
+    /// What they are.
+    pub(crate) databases: Databases,
     /// Nobody is promoted before the old MAIN is fenced.
     pub(crate) waits_for_the_fence: bool,
     /// Further arguments for the operators.
@@ -25,14 +37,15 @@ pub(crate) struct Wanted {
 pub(crate) fn objects(wanted: Wanted) -> Vec<Value> {
     let Wanted {
         replicas,
-        stand_ins,
+        databases,
         waits_for_the_fence,
         operator: mut args,
     } = wanted;
-    if !stand_ins {
+    if let Databases::Real { replication_port } = databases {
         // A real server resolves names by the machine's own DNS, and listens for its MAIN on every address of the
         // machine, so each pod needs a port of its own.
-        args.extend(["--register-by-ip", "--replication-port-by-ordinal"].map(str::to_owned));
+        args.push("--register-by-ip".to_owned());
+        args.push(format!("--replication-port-base={replication_port}"));
     }
     let operator = Install {
         namespace: NAMESPACE.to_owned(),
@@ -41,16 +54,21 @@ pub(crate) fn objects(wanted: Wanted) -> Vec<Value> {
         args,
     };
     let mut all = install::objects(&operator);
-    all.push(cluster(replicas, stand_ins, waits_for_the_fence));
+    all.push(cluster(replicas, databases, waits_for_the_fence));
     all
 }
 
-fn cluster(replicas: u8, stand_ins: bool, waits_for_the_fence: bool) -> Value {
-    // A real server also listens for monitoring on every address, unless it is told its own.
-    let flags: &[&str] = if stand_ins {
-        &[]
-    } else {
-        &["--monitoring-address=0.0.0.0"]
+fn cluster(replicas: u8, databases: Databases, waits_for_the_fence: bool) -> Value {
+    let flags: &[&str] = match databases {
+        Databases::StandIns => &[],
+        Databases::Real { .. } => &[
+            // It also listens for monitoring and metrics on every address, unless it is told its own.
+            "--monitoring-address=0.0.0.0",
+            "--metrics-address=0.0.0.0",
+            // An installed package has a configuration file that names one log file for all, and a server that
+            // cannot write it does not start. What it logs to standard error is kept here.
+            "--log-file=",
+        ],
     };
     let fence_timeout = if waits_for_the_fence { "Wait" } else { "Proceed" };
     json!({

@@ -1,8 +1,10 @@
 //! `mainstay sandbox`: a cluster on this machine, from one command.
 
 pub(crate) mod control;
+mod diagnosis;
 pub(crate) mod found;
 pub(crate) mod manifests;
+mod ports;
 pub(crate) mod site;
 
 use self::found::Description;
@@ -113,17 +115,17 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
         control: _,
         namespace: _,
         cluster,
-        stand_ins,
+        stand_ins: _,
+        replication_port,
     } = site;
     if headless {
         println!("ready: bolt://{bolt}");
         return Ok(());
     }
-    let databases = if *stand_ins {
-        "stand-ins, which behave like Memgraph 3.12 on the wire and are not Memgraph"
-    } else {
-        "the real Memgraph that was given"
-    };
+    let databases = replication_port.map_or_else(
+        || "stand-ins, which behave like Memgraph 3.12 on the wire and are not Memgraph".to_owned(),
+        |port| format!("the real Memgraph that was given. For replication they listen on all addresses of this machine, from port {port} on"),
+    );
     let kubeconfig = kubeconfig.display();
     // As it was called: after `cargo run` it is not on the path.
     let program =

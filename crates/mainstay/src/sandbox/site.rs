@@ -1,8 +1,10 @@
 //! A whole cluster on this machine: Kubernetes in this process, everything else as processes of its own.
 
 use super::control::Control;
+use super::diagnosis::Diagnosis;
 use super::found::{Description, home};
-use super::manifests::{CLUSTER, NAMESPACE, Wanted, objects};
+use super::manifests::{CLUSTER, Databases, NAMESPACE, Wanted, objects};
+use super::ports::Block;
 use api::MemgraphCluster;
 use jiff::SignedDuration;
 use kube::api::{DynamicObject, PostParams};
@@ -11,11 +13,12 @@ use kube::{Api, Client};
 use mainstay_core::memgraph::objects::BOLT_PORT;
 use operator::memgraph::resources::READS_PORT;
 use sandbox::kube::{Kubernetes, ListenError};
-use sandbox::node::{BackOff, Config, Images, Nodes, StartError};
+use sandbox::node::{BackOff, Config, Images, Nodes, Program, StartError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -90,10 +93,31 @@ pub(crate) enum SiteError {
     /// An object cannot be read: ours to build, and built wrongly.
     #[error("an object of the sandbox cannot be read")]
     Build(#[from] serde_json::Error),
+    /// Real servers have no ports.
+    #[error("no ports are free on which real servers could listen for their MAIN")]
+    NoReplicationPorts,
     /// It took too long.
-    #[error("the cluster is not serving and protected after {0:?}; it says: {1}")]
-    NotReady(Duration, String),
+    #[error("the cluster is not serving and protected after {waited:?}; it says: {says}\n{diagnosis}")]
+    NotReady {
+        /// So long.
+        waited: Duration,
+        /// The operator.
+        says: String,
+        /// What is wrong with the databases.
+        diagnosis: Diagnosis,
+    },
+    /// A database does not start, or is none that we know.
+    #[error("a database cannot be used\n{0}")]
+    Unusable(Diagnosis),
 }
+
+/// How often the databases are looked at while they start, and how often those that run are asked.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const ASK_EVERY: Duration = Duration::from_secs(10);
+
+/// What a real server may need to find its libraries and its Python. Other processes of pods get nothing of ours but
+/// `PATH`.
+const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"];
 
 /// Here pods are killed on purpose, again and again: they come back as on a kubelet whose
 /// `crashLoopBackOff.maxContainerRestartPeriod` is two seconds, and not after minutes.
@@ -103,18 +127,23 @@ const OFTEN_KILLED: BackOff = BackOff {
     ..BackOff::UPSTREAM
 };
 
-/// A running sandbox. All of it ends when it is dropped; [`Site::end`] waits for that and removes the folder.
+/// A running sandbox. All of it ends when it is dropped; [`Site::end`] waits for that and removes the folder, unless
+/// somebody has to look into it.
 pub(crate) struct Site {
     kubernetes: Kubernetes,
     nodes: Arc<Nodes>,
     control: Control,
     description: Description,
     tasks: JoinSet<()>,
+    ports: Option<Block>,
     folder: Folder,
 }
 
-/// A folder of this sandbox alone, which only its owner can look into. It goes with this.
-struct Folder(PathBuf);
+/// A folder of this sandbox alone, which only its owner can look into. It goes with this, unless it is kept.
+struct Folder {
+    path: PathBuf,
+    kept: AtomicBool,
+}
 
 impl Folder {
     fn new() -> Result<Self, SiteError> {
@@ -134,12 +163,22 @@ impl Folder {
             .mode(0o700)
             .create(&path)
             .map_err(unusable)?;
-        Ok(Self(path))
+        Ok(Self {
+            path,
+            kept: AtomicBool::new(false),
+        })
+    }
+
+    fn keep(&self) {
+        self.kept.store(true, Ordering::Relaxed);
     }
 
     fn remove(&self) -> Result<(), SiteError> {
-        std::fs::remove_dir_all(&self.0).map_err(|source| SiteError::Folder {
-            path: self.0.clone(),
+        if self.kept.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        std::fs::remove_dir_all(&self.path).map_err(|source| SiteError::Folder {
+            path: self.path.clone(),
             source,
         })
     }
@@ -165,8 +204,13 @@ impl Site {
             announced,
         } = options;
         let images = images(memgraph.as_deref(), &stand_in)?;
+        let ports = match &memgraph {
+            Some(_) => Some(Block::find().ok_or(SiteError::NoReplicationPorts)?),
+            None => None,
+        };
+        let replication_port = ports.as_ref().map(Block::base);
         let own = Folder::new()?;
-        let folder = own.0.clone();
+        let folder = own.path.clone();
         let kubernetes = Kubernetes::new(u64::from(std::process::id()));
         let listening = kubernetes
             .listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
@@ -179,7 +223,9 @@ impl Site {
         let nodes = Arc::new(Nodes::start(&kubernetes, config)?);
         let wanted = Wanted {
             replicas,
-            stand_ins: memgraph.is_none(),
+            databases: replication_port.map_or(Databases::StandIns, |replication_port| Databases::Real {
+                replication_port,
+            }),
             waits_for_the_fence,
             operator,
         };
@@ -208,6 +254,7 @@ impl Site {
             namespace: NAMESPACE.to_owned(),
             cluster: CLUSTER.to_owned(),
             stand_ins: memgraph.is_none(),
+            replication_port,
             folder,
         };
         if announced {
@@ -223,6 +270,7 @@ impl Site {
             control,
             description,
             tasks,
+            ports,
             folder: own,
         })
     }
@@ -237,14 +285,25 @@ impl Site {
         self.kubernetes.client()
     }
 
-    /// Waits until a MAIN serves and is protected. `told` gets each new sentence of the operator on the way.
+    /// Waits until a MAIN serves and is protected. `told` gets each new sentence of the operator on the way. Whoever
+    /// waits in vain finds the folder as it was.
     pub(crate) async fn until_protected(
         &self,
         patience: Duration,
-        mut told: impl FnMut(&str),
+        told: impl FnMut(&str),
     ) -> Result<(), SiteError> {
+        let waited = self.wait(patience, told).await;
+        if waited.is_err() {
+            self.folder.keep();
+        }
+        waited
+    }
+
+    async fn wait(&self, patience: Duration, mut told: impl FnMut(&str)) -> Result<(), SiteError> {
         let clusters: Api<MemgraphCluster> = Api::namespaced(self.client(), NAMESPACE);
-        let deadline = Instant::now() + patience;
+        let began = Instant::now();
+        let deadline = began + patience;
+        let (mut look_at, mut ask_at) = (began + LOOK_EVERY, began + ASK_EVERY);
         let mut last = String::from("nothing yet");
         loop {
             // Nobody else uses this client, and it cannot be cut off: an error is a moment, not a state.
@@ -266,14 +325,31 @@ impl Site {
                     return Ok(());
                 }
             }
-            if Instant::now() > deadline {
-                return Err(SiteError::NotReady(patience, last));
+            let now = Instant::now();
+            let late = now > deadline;
+            if late || now >= look_at {
+                let ask = late || now >= ask_at;
+                let diagnosis = Diagnosis::make(self.client(), &self.folder.path, ask).await;
+                if late {
+                    return Err(SiteError::NotReady {
+                        waited: patience,
+                        says: last,
+                        diagnosis,
+                    });
+                }
+                if diagnosis.is_hopeless() {
+                    return Err(SiteError::Unusable(diagnosis));
+                }
+                look_at = Instant::now() + LOOK_EVERY;
+                if ask {
+                    ask_at = Instant::now() + ASK_EVERY;
+                }
             }
             sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Ends every process and removes the folder.
+    /// Ends every process and removes the folder, unless it is kept.
     pub(crate) async fn end(self) -> Result<(), SiteError> {
         let Self {
             kubernetes,
@@ -281,6 +357,7 @@ impl Site {
             control,
             description: _,
             mut tasks,
+            ports,
             folder,
         } = self;
         tasks.shutdown().await;
@@ -290,6 +367,8 @@ impl Site {
             nodes.stop().await;
         }
         kubernetes.shutdown().await;
+        // Nobody listens on them any more.
+        drop(ports);
         folder.remove()
     }
 }
@@ -312,7 +391,15 @@ fn images(memgraph: Option<&Path>, stand_in: &[String]) -> Result<Images, SiteEr
         };
         let path = path.canonicalize().map_err(unusable)?;
         rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).map_err(|e| unusable(e.into()))?;
-        images.with("memgraph/memgraph:*", path, &[])
+        let env = PASSED_ON
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+        let program = Program {
+            path,
+            args: vec![],
+            env: env.collect(),
+        };
+        images.with_program("memgraph/memgraph:*", program)
     } else {
         let mut args = vec!["standin", "memgraph", "--replication-address=0.0.0.0"];
         args.extend(stand_in.iter().map(String::as_str));

@@ -33,8 +33,8 @@ pub enum ReplicationPorts {
     /// The same for all: every pod has a network of its own.
     #[default]
     Same,
-    /// One for each: pods share a network, and Memgraph listens on every address of it.
-    ByOrdinal,
+    /// One for each, from this one on: pods share a network, and Memgraph listens on every address of it.
+    From(u16),
 }
 
 impl ReplicationPorts {
@@ -42,7 +42,7 @@ impl ReplicationPorts {
     pub fn of(self, pod: Ordinal) -> u16 {
         match self {
             Self::Same => REPLICATION_PORT,
-            Self::ByOrdinal => REPLICATION_PORT + u16::from(pod.0),
+            Self::From(base) => base.saturating_add(u16::from(pod.0)),
         }
     }
 }
@@ -52,7 +52,8 @@ impl ReplicationPorts {
 pub struct Settings {
     /// A probe of a database: connection, login and each question.
     pub probe: Duration,
-    /// The same, of one that has been silent for long: it must not hold up the others.
+    /// How long one that has been silent for long may take to be reached and to say its first word: it must not hold
+    /// up the others. Once it talks it has as much time as they have, or it would stay silent for ever.
     pub silent_probe: Duration,
     /// A call to the Kubernetes API.
     pub call: Duration,
@@ -143,11 +144,12 @@ impl Cluster {
         }
     }
 
-    /// How to reach a database for a probe.
-    pub fn dial(&self, patience: Duration) -> Dial {
+    /// How to reach a database, within this time, and log in.
+    pub fn dial(&self, reach: Duration) -> Dial {
         Dial {
             auth: self.auth.clone(),
-            patience,
+            reach,
+            login: self.settings.probe,
         }
     }
 

@@ -113,7 +113,7 @@ pub async fn look_at_pods(
     for seen in &workload.pods {
         let memory = pods.entry(seen.ordinal).or_default();
         // Counted as silent already: it may take its time, but not ours.
-        let patience = if memory.silent() >= spec.silent_probes {
+        let reach = if memory.silent() >= spec.silent_probes {
             cluster.settings.silent_probe
         } else {
             cluster.settings.probe
@@ -123,8 +123,8 @@ pub async fn look_at_pods(
             let ip = seen.ip?;
             let at = wall();
             let (probed, port) = tokio::join!(
-                probe(cluster, ip, before, patience, depth),
-                replication_port(ip, cluster.settings.ports.of(seen.ordinal), patience)
+                probe(cluster, ip, before, reach, depth),
+                replication_port(ip, cluster.settings.ports.of(seen.ordinal), reach)
             );
             Some((at, probed, port))
         });

@@ -44,15 +44,15 @@ pub enum Depth {
     Full,
 }
 
-/// Asks one database. The connection is used again next time if it is still good.
+/// Asks one database, if it is reached within this time. The connection is used again next time if it is still good.
 pub async fn probe(
     cluster: &Cluster,
     ip: IpAddr,
     before: Option<Connection>,
-    patience: Duration,
+    reach: Duration,
     depth: Depth,
 ) -> (Probed, Option<Connection>) {
-    match ask(cluster, ip, before, patience, depth).await {
+    match ask(cluster, ip, before, reach, depth).await {
         Ok((said, connection)) => (Probed::Said(said), connection),
         Err(miss) => (Probed::Missed(miss), None),
     }
@@ -62,10 +62,11 @@ async fn ask(
     cluster: &Cluster,
     ip: IpAddr,
     before: Option<Connection>,
-    patience: Duration,
+    reach: Duration,
     depth: Depth,
 ) -> Result<(Said, Option<Connection>), Miss> {
-    let (mut connection, (role, run)) = greet(cluster, ip, before, patience).await?;
+    let patience = cluster.settings.probe;
+    let (mut connection, (role, run)) = greet(cluster, ip, before, reach).await?;
     let mut said = Said {
         run,
         role,
@@ -104,8 +105,9 @@ async fn greet(
     cluster: &Cluster,
     ip: IpAddr,
     before: Option<Connection>,
-    patience: Duration,
+    reach: Duration,
 ) -> Result<(Connection, (Role, String)), Miss> {
+    let patience = cluster.settings.probe;
     if let Some(mut connection) = before {
         match database::role(&mut connection, patience).await {
             Ok(said) => return Ok((connection, said)),
@@ -114,7 +116,7 @@ async fn greet(
         }
     }
     let address = SocketAddr::new(ip, BOLT_PORT);
-    let mut connection = Connection::open(address, &cluster.dial(patience))
+    let mut connection = Connection::open(address, &cluster.dial(reach))
         .await
         .map_err(|error| {
             if let ConnectError::Login(error) = &error {

@@ -137,6 +137,7 @@ pub(super) fn launch(
     variables: &BTreeMap<String, String>,
     around: &Surroundings,
 ) -> Launch {
+    let Program { path, args, env } = program;
     let known = |name: &str| variables.get(name).map(String::as_str);
     let words = |field: &str| -> Vec<String> {
         let words = items(container, field).iter().filter_map(Value::as_str);
@@ -145,18 +146,14 @@ pub(super) fn launch(
             .collect()
     };
     // An image's own arguments are words of the container like all others.
-    let own_args: Vec<String> = program
-        .args
-        .iter()
-        .map(|arg| around.paths.translate(arg))
-        .collect();
+    let own_args: Vec<String> = args.iter().map(|arg| around.paths.translate(arg)).collect();
     let (mut args, file) = match words("/command").split_first() {
         Some((first, rest)) => match on_this_machine(first, around) {
             Some(file) => (rest.to_vec(), file),
             // The entry point of an image that is only a name here.
-            None => ([own_args, rest.to_vec()].concat(), program.path),
+            None => ([own_args, rest.to_vec()].concat(), path),
         },
-        None => (own_args, program.path),
+        None => (own_args, path),
     };
     args.extend(words("/args"));
     let own = variables
@@ -171,7 +168,7 @@ pub(super) fn launch(
     Launch {
         program: file,
         args,
-        env: around.base.clone().into_iter().chain(own).collect(),
+        env: around.base.clone().into_iter().chain(env).chain(own).collect(),
         folder,
     }
 }

@@ -10,6 +10,9 @@ pub struct Program {
     pub path: PathBuf,
     /// Leading arguments, e.g. the subcommand of a binary with many.
     pub args: Vec<String>,
+    /// Variables of its own; those of the pod win. An image brings its libraries, a program of this machine may need to
+    /// be told where they are.
+    pub env: BTreeMap<String, String>,
 }
 
 /// The programs that this machine calls images.
@@ -24,15 +27,19 @@ impl Images {
 
     /// Make an image known. A name ending in `*` stands for all that begin so.
     #[must_use]
-    pub fn with(mut self, image: &str, path: impl Into<PathBuf>, args: &[&str]) -> Self {
-        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        self.0.insert(
-            image.to_owned(),
-            Program {
-                path: path.into(),
-                args,
-            },
-        );
+    pub fn with(self, image: &str, path: impl Into<PathBuf>, args: &[&str]) -> Self {
+        let program = Program {
+            path: path.into(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: BTreeMap::new(),
+        };
+        self.with_program(image, program)
+    }
+
+    /// The same, of a program that needs more.
+    #[must_use]
+    pub fn with_program(mut self, image: &str, program: Program) -> Self {
+        self.0.insert(image.to_owned(), program);
         self
     }
 
@@ -60,6 +67,7 @@ impl Images {
             return Ok(Program {
                 path,
                 args: Vec::new(),
+                env: BTreeMap::new(),
             });
         }
         let known: Vec<&str> = self.0.keys().map(String::as_str).collect();

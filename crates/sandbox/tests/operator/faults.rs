@@ -2,7 +2,8 @@
 
 use crate::bed::{Bed, NAME};
 use anyhow::{Context, Result, ensure};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::record::{Record, State};
 use sandbox::standin::memgraph::client::Outcome;
@@ -39,6 +40,39 @@ async fn a_main_that_hangs_is_replaced_and_comes_back_as_replica() -> Result<()>
     bed.nodes.stop_processes(&Bed::party(0), None)?;
     bed.until("served by the other pod", |r| serves(r, 1)).await?;
     ensure!(bed.count(1, "Written").await? == 1);
+    bed.nodes.continue_processes(&Bed::party(0), None)?;
+    bed.until("protected by the pod that hung", |r| {
+        serves(r, 1) && protected(r, 0)
+    })
+    .await?;
+    operator.stop().await?;
+    bed.end().await
+}
+
+/// To check a password takes longer than one that was called silent is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_main_with_users_that_hangs_is_seen_again() -> Result<()> {
+    let bed = Bed::new().await?;
+    let secrets: Api<Secret> = Api::default_namespaced(bed.client.clone());
+    let secret = serde_json::from_value(json!({
+        "metadata": { "name": "login" },
+        "stringData": { "username": "admin", "password": "secret" },
+    }))?;
+    secrets.create(&PostParams::default(), &secret).await?;
+    bed.create_with(json!({ "replicas": 2, "credentials": { "secretName": "login" } }))
+        .await?;
+    let operator = bed.operator().await?;
+    bed.until_protected().await?;
+    let created = bed
+        .bolt(0)
+        .await?
+        .query("CREATE USER admin IDENTIFIED BY 'secret'")
+        .await?;
+    ensure!(matches!(created, Outcome::Done(_)), "{created:?}");
+    bed.nodes.stop_processes(&Bed::party(0), None)?;
+    bed.until("served by the other pod", |r| serves(r, 1)).await?;
+    // It is called silent by now, and stays so for some more looks.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     bed.nodes.continue_processes(&Bed::party(0), None)?;
     bed.until("protected by the pod that hung", |r| {
         serves(r, 1) && protected(r, 0)

@@ -114,7 +114,7 @@ impl Site<'_> {
         let statement = |pod| format!("{};\n", demote(self.settings.ports.of(pod)));
         let files: BTreeMap<String, String> = match self.settings.ports {
             ReplicationPorts::Same => BTreeMap::from([(INIT_FILE.to_owned(), statement(Ordinal(0)))]),
-            ReplicationPorts::ByOrdinal => (0..self.cluster.spec.replicas)
+            ReplicationPorts::From(_) => (0..self.cluster.spec.replicas)
                 .map(Ordinal)
                 .map(|pod| (format!("{}.cypherl", self.name.pod(pod)), statement(pod)))
                 .collect(),
@@ -127,7 +127,7 @@ impl Site<'_> {
     fn init_path(&self) -> String {
         match self.settings.ports {
             ReplicationPorts::Same => format!("{INIT_FOLDER}/{INIT_FILE}"),
-            ReplicationPorts::ByOrdinal => format!("{INIT_FOLDER}/$(POD_NAME).cypherl"),
+            ReplicationPorts::From(_) => format!("{INIT_FOLDER}/$(POD_NAME).cypherl"),
         }
     }
 
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn pods_that_share_a_network_have_a_file_and_a_port_each() {
         let settings = Settings {
-            ports: ReplicationPorts::ByOrdinal,
+            ports: ReplicationPorts::From(20_000),
             ..Settings::default()
         };
         let all = built_with(&json!({ "replicas": 2 }), &settings);
@@ -383,8 +383,8 @@ mod tests {
         assert_eq!(
             files,
             json!({
-                "memgraph-ha-0.cypherl": "SET REPLICATION ROLE TO REPLICA WITH PORT 10000;\n",
-                "memgraph-ha-1.cypherl": "SET REPLICATION ROLE TO REPLICA WITH PORT 10001;\n",
+                "memgraph-ha-0.cypherl": "SET REPLICATION ROLE TO REPLICA WITH PORT 20000;\n",
+                "memgraph-ha-1.cypherl": "SET REPLICATION ROLE TO REPLICA WITH PORT 20001;\n",
             })
         );
         let init = flags(&one(&all, "StatefulSet"))

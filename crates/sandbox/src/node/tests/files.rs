@@ -102,6 +102,7 @@ fn a_command_that_is_not_on_this_machine_is_the_program_of_its_image() {
     let program = || Program {
         path: "/opt/stand-in".into(),
         args: vec!["memgraph".to_owned()],
+        env: BTreeMap::new(),
     };
     let started = |container: Value| {
         let launch = launch(
@@ -125,6 +126,36 @@ fn a_command_that_is_not_on_this_machine_is_the_program_of_its_image() {
         ["-c", "ls /x"]
     );
     assert_eq!(started(json!({ "command": ["/bin/sh"] })), ["/bin/sh"]);
+}
+
+#[test]
+fn a_program_has_its_own_variables_and_those_of_the_pod_win() {
+    let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        let owned = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        owned.collect()
+    };
+    let around = Surroundings {
+        paths: Paths::new([], [127, 1, 128, 2].into()),
+        folder: "/".into(),
+        base: map(&[("HOME", "/root"), ("PATH", "/bin")]),
+    };
+    let program = Program {
+        path: "/opt/memgraph".into(),
+        args: vec![],
+        env: map(&[("LD_LIBRARY_PATH", "/opt/lib"), ("N", "1"), ("PATH", "/opt/bin")]),
+    };
+    let launch = launch(&json!({}), program, &map(&[("N", "7")]), &around);
+    assert_eq!(
+        launch.env,
+        map(&[
+            ("HOME", "/root"),
+            ("LD_LIBRARY_PATH", "/opt/lib"),
+            ("N", "7"),
+            ("PATH", "/opt/bin")
+        ])
+    );
 }
 
 fn content(volume: &Value) -> Result<Content, String> {

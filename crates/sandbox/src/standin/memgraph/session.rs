@@ -17,6 +17,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+/// How long a real server takes to check a password, right or wrong: its hash is slow on purpose.
+const PASSWORD_CHECK: Duration = Duration::from_millis(230);
+
 /// The connection is over.
 struct Over;
 
@@ -115,6 +118,9 @@ impl Session {
                 Ok(())
             }
             Event::Login(login) => {
+                if self.node.has_password(&login.auth) {
+                    sleep(self.node.config.timing.scaled(PASSWORD_CHECK)).await;
+                }
                 if self.node.knows(&login.auth) {
                     self.bolt.accept()
                 } else {
@@ -187,6 +193,15 @@ fn without_element_id(value: &mut Value<'static>) {
 }
 
 impl Node {
+    /// Whether there is a password to compare with.
+    fn has_password(&self, auth: &Auth<'_>) -> bool {
+        let Auth::Basic { principal, .. } = auth else {
+            return false;
+        };
+        let core = self.core();
+        core.users.get(principal.as_ref()).is_some_and(Option::is_some)
+    }
+
     /// Whether somebody may log in. Without users everybody may.
     fn knows(&self, auth: &Auth<'_>) -> bool {
         let core = self.core();
