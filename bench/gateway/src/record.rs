@@ -34,6 +34,8 @@ pub(crate) fn serving(term: u64, pod: u8) -> Record {
         suspect: false,
         history_from: Term(0),
         rebuilt: false,
+        office_from: Term(term),
+        rival: None,
     };
     Record::initialising(Term(term), candidate(pod), Time::ZERO).serving(main, Writes::Open, Time::ZERO)
 }

@@ -301,13 +301,7 @@ fn config(arguments: Arguments) -> Config {
             ttl: route_ttl,
         },
         front: Front {
-            tls: tls_cert_file
-                .zip(tls_key_file)
-                .map(|(certificate, key)| ServerTls {
-                    certificate,
-                    key,
-                    client_ca: tls_client_ca_file,
-                }),
+            tls: server_tls(tls_cert_file.zip(tls_key_file), tls_client_ca_file),
             proxy_protocol,
             access_log: access_log_percent,
         },
@@ -340,6 +334,15 @@ fn config(arguments: Arguments) -> Config {
             ..Timeouts::default()
         },
     }
+}
+
+fn server_tls(files: Option<(PathBuf, PathBuf)>, client_ca: Option<PathBuf>) -> Option<ServerTls> {
+    let (certificate, key) = files?;
+    Some(ServerTls {
+        certificate,
+        key,
+        client_ca,
+    })
 }
 
 /// What a push must carry: a file is read with each one.

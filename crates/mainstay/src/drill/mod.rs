@@ -271,7 +271,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
             [] => Clients::Own,
             commands => Clients::Programs(commands.iter().map(|line| line.as_str().into()).collect()),
         },
-        pace: rate.map_or(Pace::Pause(Duration::from_millis(pace_ms)), Pace::Rate),
+        pace: rate.map_or_else(|| Pace::Pause(Duration::from_millis(pace_ms)), Pace::Rate),
         patience: Duration::from_secs(patience),
     };
     let wanted = match (kubeconfig, cluster, bolt) {

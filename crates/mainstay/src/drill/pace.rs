@@ -114,7 +114,7 @@ mod tests {
     fn writes_are_spread_evenly() {
         let all = writes(&rate(100), 4, millis(2), Duration::ZERO, Duration::from_secs(1));
         for (write, next) in all.iter().zip(all.iter().skip(1)) {
-            assert_eq!(*next - *write, millis(10));
+            assert_eq!(next.checked_sub(*write), Some(millis(10)));
         }
     }
 

@@ -104,12 +104,7 @@ async fn n3_a_permission_that_the_gate_hears_of_too_late_replaces_nobody() -> Re
         bed.nodes.cut(&own, other, Direction::Both);
     }
     let deadline = Instant::now() + Duration::from_mins(2);
-    while bed
-        .ledger()
-        .await?
-        .work
-        .is_none_or(|work| work.grant().is_none())
-    {
+    while bed.ledger().await?.work.is_none_or(|work| work.grant().is_none()) {
         ensure!(Instant::now() < deadline, "{:#?}", bed.status().await?);
         sleep(Duration::from_millis(100)).await;
     }
