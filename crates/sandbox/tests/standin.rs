@@ -142,6 +142,27 @@ async fn a_write_is_there_after_a_kill_and_after_a_termination() {
     assert_eq!(ids, [[Value::Int(1)], [Value::Int(2)]]);
 }
 
+/// Found by a drill: a commit that the replica had was told to have been aborted because of the shutdown.
+#[tokio::test]
+async fn a_commit_that_has_begun_ends_before_a_server_that_is_told_to_end() {
+    let folders = [Folder::new("ending-main"), Folder::new("ending-replica")];
+    let (main, replica) = pair(Profile::V3_12, "STRICT_SYNC", &folders).await;
+    main.inject(&Fault::Link(Rule {
+        peer: None,
+        rpc: Some(RpcKind::Finalize),
+        effect: Effect::Delay(300),
+        times: Some(1),
+    }))
+    .unwrap();
+    let mut writer = client(&main).await;
+    let write = tokio::spawn(async move { writer.query("CREATE (:W {id: 1})").await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    main.terminate().await;
+    let told = write.await.unwrap().unwrap();
+    assert!(matches!(told, Outcome::Done(_)), "{told:?}");
+    assert_eq!(count(&mut client(&replica).await).await, 1);
+}
+
 #[tokio::test]
 async fn a_strict_replica_has_what_was_acknowledged_and_refuses_writes_itself() {
     let folders = [Folder::new("main"), Folder::new("replica")];

@@ -4,7 +4,7 @@ use super::address::Address;
 use super::faults::CrashPoint;
 use super::graph::Change;
 use super::link::Lost;
-use super::node::{Canned, Core, Node};
+use super::node::{Canned, Core, Ending, Node};
 use super::texts::{self, Transaction};
 use super::wal::Committed;
 use super::wire::Request;
@@ -33,6 +33,10 @@ impl Node {
     ) -> Result<Warning, Failure<'static>> {
         let _engine = self.engine.lock().await;
         let _state = self.state.read().await;
+        // Nobody has heard of it yet.
+        if *self.ending.borrow() != Ending::No {
+            return Err(Failure::transient(texts::SHUTDOWN));
+        }
         self.crash_point(CrashPoint::BeforeWal).await;
         if self.core().model.role() == Role::Replica {
             return Err(Failure::client(texts::NOT_MAIN_ANY_MORE));

@@ -15,12 +15,14 @@ use sim::memgraph::instance::{Error, Profile, Role};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A client between two requests.
 pub(super) struct Client {
     node: Arc<Node>,
     transaction: Option<Transaction>,
     result: Option<Open>,
+    committing: Arc<AtomicBool>,
 }
 
 /// A query that was begun.
@@ -53,7 +55,20 @@ impl Client {
             node: Arc::clone(node),
             transaction: None,
             result: None,
+            committing: Arc::default(),
         }
+    }
+
+    /// Whether a commit of this client is under way, for whoever cannot ask it meanwhile.
+    pub(super) fn committing(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.committing)
+    }
+
+    async fn finish(&self, transaction: Transaction, kind: Kind) -> Result<Option<String>, Failure<'static>> {
+        self.committing.store(true, Ordering::Relaxed);
+        let done = transaction.commit(kind).await;
+        self.committing.store(false, Ordering::Relaxed);
+        done
     }
 
     pub(super) const fn in_transaction(&self) -> bool {
@@ -78,7 +93,7 @@ impl Client {
             return Err(Failure::NOTHING_TO_COMMIT);
         };
         let mut summary = Summary::default();
-        if let Some(warning) = transaction.commit(Kind::Explicit).await? {
+        if let Some(warning) = self.finish(transaction, Kind::Explicit).await? {
             summary.warn(warning);
         }
         Ok(summary.metadata())
@@ -191,7 +206,7 @@ impl Client {
         }
         let outcome = match automatic {
             None => Ok(None),
-            Some(transaction) => transaction.commit(Kind::Automatic).await,
+            Some(transaction) => self.finish(transaction, Kind::Automatic).await,
         };
         let outcome = outcome.map(|warning| {
             if let Some(warning) = warning {

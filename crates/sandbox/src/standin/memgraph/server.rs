@@ -18,7 +18,10 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio::time::{interval, sleep};
+use tokio::time::{interval, sleep, timeout};
+
+/// For sessions to say their last words.
+const GOODBYE: Duration = Duration::from_millis(20);
 
 /// Why a stand-in did not start.
 #[derive(Debug, Error)]
@@ -191,8 +194,14 @@ impl Server {
     /// SIGTERM: running queries are told, a snapshot is written.
     pub async fn terminate(self) {
         self.node.ending.send_replace(Ending::Graceful);
-        // Sessions say goodbye and go; whoever hangs is cut off.
-        sleep(Duration::from_millis(20)).await;
+        // Sessions say goodbye and go; whoever hangs is cut off. A commit that has begun is waited for, though not as long
+        // as a kubelet waits.
+        sleep(GOODBYE).await;
+        let commit = timeout(self.node.config.timing.short(), self.node.engine.lock()).await;
+        if commit.is_ok() {
+            sleep(GOODBYE).await;
+        }
+        drop(commit);
         if self.node.config.snapshot_on_exit && self.node.config.wal_enabled {
             let mut core = self.node.core();
             let taken = core.model.take_snapshot().is_ok();

@@ -10,7 +10,9 @@ use bolt::time::Moment;
 use bolt::version::Version;
 use sim::memgraph::instance::Profile;
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -86,28 +88,38 @@ impl Session {
     }
 
     /// Carries one request out and replies. A query that runs when the process
-    /// is told to end is told so.
+    /// is told to end is told so; a commit that has begun is not interrupted: its replica may have it already, and the
+    /// client would be told that it was aborted.
     async fn event(&mut self, event: Event) -> Result<(), Over> {
         let slow = self.node.faults.active().slow_bolt_ms;
         if slow > 0 {
             sleep(Duration::from_millis(slow)).await;
         }
-        let mut ending = self.ending.clone();
-        let ended = tokio::select! {
-            () = self.carry_out(event) => None,
-            ended = ending.wait_for(|ending| *ending != Ending::No) => Some(ended.map_or(Ending::Killed, |e| *e)),
-        };
-        match ended {
-            None => Ok(()),
-            Some(Ending::Graceful) => {
-                let _ = self.bolt.fail(&Failure::transient(texts::SHUTDOWN));
-                while let Some(ServerOutput::Transmit(bytes)) = self.bolt.poll() {
-                    self.stream.write_all(&bytes).await.map_err(|_| Over)?;
-                }
-                Err(Over)
+        let (mut ending, committing) = (self.ending.clone(), self.client.committing());
+        let mut told = false;
+        {
+            let mut work = pin!(self.carry_out(event));
+            let ended = tokio::select! {
+                () = &mut work => return Ok(()),
+                ended = ending.wait_for(|ending| *ending != Ending::No) => ended.map_or(Ending::Killed, |e| *e),
+            };
+            if ended != Ending::Graceful {
+                return Err(Over);
             }
-            Some(Ending::Killed | Ending::No) => Err(Over),
+            if committing.load(Ordering::Relaxed) {
+                tokio::select! {
+                    () = &mut work => told = true,
+                    _ = ending.wait_for(|ending| *ending == Ending::Killed) => return Err(Over),
+                }
+            }
         }
+        if !told {
+            let _ = self.bolt.fail(&Failure::transient(texts::SHUTDOWN));
+        }
+        while let Some(ServerOutput::Transmit(bytes)) = self.bolt.poll() {
+            self.stream.write_all(&bytes).await.map_err(|_| Over)?;
+        }
+        Err(Over)
     }
 
     async fn carry_out(&mut self, event: Event) {
