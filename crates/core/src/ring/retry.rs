@@ -225,7 +225,7 @@ fn labelled(view: &View<'_>, work: &Work) -> Option<Plan> {
 
 /// A new member that does not run gives its place to a member that lost its storage: nobody can join a ring in which
 /// somebody is down. If the others see it as a member, it had joined before its disk was lost: then it is to be put on
-/// record, and replaced.
+/// record, and replaced. If a bootstrapped disk was mounted there instead, nothing is left to be tried.
 fn yields(view: &View<'_>, work: &Work) -> Option<Plan> {
     let new = matches!(work.task, Task::Join);
     let lost = view.ledger.known.keys().any(|m| view.is_lost(m));
@@ -235,7 +235,10 @@ fn yields(view: &View<'_>, work: &Work) -> Option<Plan> {
         let there = |n: &Seen| Some(n.address) == address && n.is_normal();
         a.nodes.iter().any(there)
     });
-    (new && (lost || joined)).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
+    let report = view.seen.report(&member);
+    let bootstrapped = report.is_some_and(|r| matches!(r.found, Found::Started(_)));
+    (new && (lost || joined || bootstrapped))
+        .then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
 }
 
 /// Somebody removed the dead node: there is nothing to replace, and the member may join as new.

@@ -144,4 +144,13 @@ fn a_new_member_in_which_another_disk_runs_gives_its_place_back_when_its_permiss
     let late = exchanged(OVER);
     let next = written(&late).expect("everybody would wait for ever");
     assert_eq!(next.work, None, "{}", late.text());
+    // After a try that failed no permission is out.
+    let pod = late.seen.members[1].pod.as_ref().unwrap().uid;
+    for phase in [Phase::Resting { until: NOW }, Phase::GivenUp { pod }] {
+        let mut failed = exchanged(OVER);
+        let work = failed.ledger.work.as_mut().unwrap();
+        (work.phase, work.failed) = (phase, 1);
+        let next = written(&failed).expect("everybody would wait for ever");
+        assert_eq!(next.work, None, "{}", failed.text());
+    }
 }
