@@ -75,7 +75,12 @@ pub fn asks(ledger: Option<&Ledger>, seen: &Observed) -> bool {
         let quiet = running && !node_gone && !m.replace_label && !waits;
         let same = known.is_some_and(|k| {
             let learnt = k.disk.is_some() || report.is_none();
-            declared && Some(k.address) == m.address && learnt
+            // The node on the disk is another one than on record: the others know which.
+            let itself = report.is_none_or(|r| match r.found {
+                Found::Started(host) => host == k.host,
+                _ => true,
+            });
+            declared && Some(k.address) == m.address && learnt && itself
         });
         quiet && (same || (known.is_none() && m.pod.is_none()))
     });

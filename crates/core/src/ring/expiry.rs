@@ -9,7 +9,7 @@ use super::replacing::{self, Verdict, permit, phase, verdict};
 use super::step::Plan;
 use super::view::View;
 
-/// The gate holds what the permission names, and has not used it. `waiting` is what is done before it is over.
+/// The gate holds what the permission names, or something else, and has not used it. `waiting` is what is done before it is over.
 pub(super) fn unused(view: &View<'_>, work: &Work, grant: &Grant, waiting: Plan) -> Plan {
     if view.now < grant.over() {
         return waiting.wake_at(grant.over());

@@ -206,13 +206,11 @@ fn ours<'a>(me: &Me, ledger: Option<&'a Ledger>) -> Option<&'a Ledger> {
     ledger.filter(|l| l.cluster == me.cluster)
 }
 
-/// The ledger knows this disk from when it was bootstrapped, or the record does: a ledger may be lost.
+/// The ledger knows this disk from when it was bootstrapped, or the record does: a ledger may be lost. Whose disk it was
+/// does not matter: one that is mounted in the wrong place is not an empty one there.
 fn was_bootstrapped(me: &Me, stamp: &Stamp, ledger: Option<&Ledger>, record: Option<&RecordMap>) -> bool {
     let recorded = known_record(me, record).is_some_and(|(_, disk)| disk == Some(stamp.disk));
-    let known = ours(me, ledger).is_some_and(|l| {
-        let known = l.known.get(&me.member);
-        l.retired.contains(&stamp.disk) || known.is_some_and(|k| k.disk == Some(stamp.disk))
-    });
+    let known = ours(me, ledger).is_some_and(|l| l.is_spoken_for(stamp.disk));
     recorded || known
 }
 

@@ -51,12 +51,12 @@ fn found(view: &View<'_>) -> Plan {
 pub(super) fn granted(view: &View<'_>, work: Work, seeds: Vec<Address>, generation: u64) -> Option<Ledger> {
     let m = view.seen.member(&work.member)?;
     let (pod, claim) = (m.pod.as_ref()?, m.claim?);
-    // A disk whose place was given away was bootstrapped once: it is neither started nor wiped.
-    let retired = |r: &Report| view.ledger.retired.contains(&r.disk);
+    // The disk of a member, also of another one, and a disk whose place was given away were bootstrapped once: they are
+    // neither started nor wiped.
     let report = view
         .seen
         .report(&work.member)
-        .filter(|r| r.waits_empty() && !retired(r))?;
+        .filter(|r| r.waits_empty() && !view.ledger.is_spoken_for(r.disk))?;
     let number = view.ledger.next_grant(view.seen.used_grants());
     let retired = work
         .lost()

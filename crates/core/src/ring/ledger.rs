@@ -277,6 +277,12 @@ impl Ledger {
         self.known.iter().find(|(_, k)| k.host == host).map(|(m, _)| m)
     }
 
+    /// Is this the disk of a member, or was it one until its place was given away? Then it was bootstrapped once, whatever
+    /// it says now and wherever it is mounted.
+    pub fn is_spoken_for(&self, disk: DiskId) -> bool {
+        self.retired.contains(&disk) || self.known.values().any(|k| k.disk == Some(disk))
+    }
+
     /// Reads the document.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)

@@ -205,17 +205,17 @@ pub(super) fn permit(view: &View<'_>, work: &Work, case: &Case<'_>) -> Plan {
             let member = work.member.clone();
             Plan::because(Why::Permit { member, grant }).write(next)
         }
-        None if reports_retired(view, &work.member) => Plan::because(Why::DamagedDisk {
+        None if reports_bootstrapped(view, &work.member) => Plan::because(Why::DamagedDisk {
             member: work.member.clone(),
         }),
         None => Plan::because(held(&work.member, &Check::AddressUnknown)),
     }
 }
 
-/// The gate speaks of a disk whose place was given away, and has not heard of that yet.
-fn reports_retired(view: &View<'_>, member: &Member) -> bool {
+/// The gate speaks of a disk as of an empty one, and has not heard yet that it is a member's, or was.
+fn reports_bootstrapped(view: &View<'_>, member: &Member) -> bool {
     let report = view.seen.report(member);
-    report.is_some_and(|r| view.ledger.retired.contains(&r.disk))
+    report.is_some_and(|r| view.ledger.is_spoken_for(r.disk))
 }
 
 /// The next ledger with this work in another phase.

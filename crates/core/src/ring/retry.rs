@@ -1,7 +1,7 @@
 //! A start that was permitted: finished, failed, tried again, given up, or overtaken by the old disk.
 
 use super::expiry;
-use super::ids::{GrantNumber, Member, PodUid};
+use super::ids::{GrantNumber, HostId, Member, PodUid};
 use super::joining::{grant_first, obstacle};
 use super::learn::{describe, is_removed};
 use super::ledger::{Grant, Known, Phase, Task, Work};
@@ -38,6 +38,12 @@ pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
         // The permission names what is not there any more, and was not used on what is.
         Found::Empty | Found::Unfinished(_) if !ours || pod != grant.pod => again(view, work),
         Found::Empty | Found::Unfinished(_) => expiry::unused(view, work, grant, waiting(work, grant)),
+        // A bootstrapped disk was mounted instead, and needs no permission: disks were exchanged before anybody was on
+        // record. What was permitted will not be seen here; but not before the permission is over, because the disk that
+        // it names may be back in time.
+        Found::Started(_) if !ours && work.task == Task::Join => {
+            expiry::unused(view, work, grant, waiting(work, grant))
+        }
         Found::StartedWith(number) if is_ours(number, grant) && too_late(view, grant) => {
             end(view, work, pod).unwrap_or_else(|| waiting(work, grant))
         }
@@ -219,7 +225,7 @@ fn labelled(view: &View<'_>, work: &Work) -> Option<Plan> {
 
 /// A new member that does not run gives its place to a member that lost its storage: nobody can join a ring in which
 /// somebody is down. If the others see it as a member, it had joined before its disk was lost: then it is to be put on
-/// record, and replaced.
+/// record, and replaced. If a bootstrapped disk was mounted there instead, nothing is left to be tried.
 fn yields(view: &View<'_>, work: &Work) -> Option<Plan> {
     let new = matches!(work.task, Task::Join);
     let lost = view.ledger.known.keys().any(|m| view.is_lost(m));
@@ -229,7 +235,10 @@ fn yields(view: &View<'_>, work: &Work) -> Option<Plan> {
         let there = |n: &Seen| Some(n.address) == address && n.is_normal();
         a.nodes.iter().any(there)
     });
-    (new && (lost || joined)).then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
+    let report = view.seen.report(&member);
+    let bootstrapped = report.is_some_and(|r| matches!(r.found, Found::Started(_)));
+    (new && (lost || joined || bootstrapped))
+        .then(|| Plan::because(Why::Withdrawn { member }).write(view.ledger.idle()))
 }
 
 /// Somebody removed the dead node: there is nothing to replace, and the member may join as new.
@@ -310,7 +319,11 @@ fn finished(view: &View<'_>, work: &Work, grant: &Grant) -> Option<Plan> {
         Task::Replace { .. } => enough_to_end(view, work, &witnesses),
         Task::Found | Task::Join | Task::Leave { .. } => !witnesses.is_empty(),
     };
-    let node = seen_by_all(&witnesses, m, work, grant, report).filter(|_| enough)?;
+    let new = |node: &Seen, answer: &Answer| {
+        let lost = work.lost();
+        lost.is_none_or(|lost| is_new(view, m, lost, node, answer, grant, report))
+    };
+    let node = seen_by_all(&witnesses, m, new).filter(|_| enough)?;
     let known = describe(view, m, node)?;
     let member = work.member.clone();
     let next = view.ledger.with(|next| {
@@ -428,19 +441,14 @@ fn founded(view: &View<'_>, work: &Work, report: &Report) -> Option<Plan> {
 fn seen_by_all<'a>(
     witnesses: &[&'a Answer],
     m: &MemberView,
-    work: &Work,
-    grant: &Grant,
-    report: &Report,
+    new: impl Fn(&Seen, &Answer) -> bool,
 ) -> Option<&'a Seen> {
     let address = m.address?;
     let only = |answer: &'a Answer| -> Option<&'a Seen> {
         let mut there = answer.at_address(address);
         let node = there.next()?;
         let good = node.owner && node.state == NodeState::Normal;
-        let new = work
-            .lost()
-            .is_none_or(|lost| is_new(lost, node, answer, grant, report));
-        (there.next().is_none() && good && new).then_some(node)
+        (there.next().is_none() && good && new(node, answer)).then_some(node)
     };
     let (head, rest) = witnesses.split_first()?;
     let node = only(head)?;
@@ -448,12 +456,32 @@ fn seen_by_all<'a>(
     rest.iter().all(same).then_some(node)
 }
 
-/// Another host id, and the old one is nowhere; or the old host id in a later life, that is up or was found complete.
-fn is_new(lost: &Known, node: &Seen, answer: &Answer, grant: &Grant, report: &Report) -> bool {
-    if node.host == lost.host {
-        let complete = matches!(report.found, Found::Started(_)) || node.liveness == Liveness::Up;
-        complete && node.generation > grant.generation
-    } else {
-        answer.node(lost.host).is_none_or(|n| !n.counts())
+/// Another host id, and the old one is nowhere; or, where the host id is kept, the old one in a later life, that is up or
+/// was found complete.
+fn is_new(
+    view: &View<'_>,
+    m: &MemberView,
+    lost: &Known,
+    node: &Seen,
+    answer: &Answer,
+    grant: &Grant,
+    report: &Report,
+) -> bool {
+    if node.host != lost.host {
+        return answer.node(lost.host).is_none_or(|n| !n.counts());
     }
+    let found = matches!(report.found, Found::Started(_));
+    let complete = found || node.liveness == Liveness::Up;
+    // After a cold start of the others nobody knew in which life the lost node was last seen. Then one that was cut off,
+    // and lives, has a later one as well when it is heard again; which one this is, only the node in the pod can tell.
+    let told = grant.generation > 0 || found || own_life(view, m, node.host) == Some(node.generation);
+    // Where each start has a host id of its own, whoever is seen under the lost one is the lost one.
+    view.spec().engine.keeps_host_id() && complete && told && node.generation > grant.generation
+}
+
+/// The life of which the node in this member's pod says that it lives it, as a member.
+fn own_life(view: &View<'_>, m: &MemberView, host: HostId) -> Option<u64> {
+    let fresh = |a: &&Answer| a.by == m.member && a.at >= view.seen.read_at;
+    let own = view.seen.answers.iter().find(fresh)?.node(host)?;
+    own.is_normal().then_some(own.generation)
 }

@@ -218,3 +218,69 @@ fn a_replacement_ends_also_if_its_member_is_not_declared_any_more() {
         fewer.text()
     );
 }
+
+/// Member 1 was permitted after a cold start of the others, who knew it from disk only, and its new node streams. Then the
+/// old one is heard again: it was only cut off.
+fn heard_again(version: &str, by: ReplaceBy) -> Situation {
+    let mut again = ready();
+    again.seen.spec.engine = Engine::Scylla(version.parse().unwrap());
+    for (n, view) in (0..3).zip(&mut again.seen.members) {
+        view.record.as_mut().unwrap().map = RecordMap::print(&known(n), by, CLUSTER);
+    }
+    for by in [0, 2] {
+        again.node(by, 1).generation = 0;
+    }
+    again.ledger = written(&again).unwrap();
+    let grant = again.ledger.grants;
+    again.report(1, Found::StartedWith(grant));
+    for by in [0, 2] {
+        let node = again.node(by, 1);
+        (node.liveness, node.generation) = (Liveness::Up, 7);
+    }
+    again
+}
+
+/// What the node in the pod of member 1 says of itself.
+fn with_own_word(mut situation: Situation, generation: u64, state: NodeState) -> Situation {
+    let mut own = situation.seen.answers[0].clone();
+    own.by = member(1);
+    for node in own.nodes.iter_mut().filter(|n| n.host == host(1)) {
+        (node.generation, node.state) = (generation, state);
+    }
+    situation.seen.answers.push(own);
+    situation
+}
+
+#[test]
+fn whoever_is_heard_again_under_the_lost_host_id_is_not_the_new_one_where_each_start_has_its_own() {
+    for version in ["5.4", "2025.2"] {
+        let again = heard_again(version, ReplaceBy::Host);
+        assert!(written(&again).is_none(), "{version}: {}", again.text());
+        let told = with_own_word(again, 7, NodeState::Normal);
+        assert!(written(&told).is_none(), "{version}: {}", told.text());
+    }
+}
+
+#[test]
+fn a_life_that_nobody_can_tell_from_the_lost_one_is_believed_by_the_word_of_the_node_in_the_pod() {
+    let again = || heard_again("4.6", ReplaceBy::Address);
+    assert!(written(&again()).is_none(), "{}", again().text());
+    let other = with_own_word(again(), 9, NodeState::Normal);
+    assert!(written(&other).is_none(), "another life: {}", other.text());
+    let early = with_own_word(again(), 7, NodeState::Replacing);
+    assert!(written(&early).is_none(), "it still streams: {}", early.text());
+    let done = with_own_word(again(), 7, NodeState::Normal);
+    let next = written(&done).expect("it is the one that all see");
+    assert_eq!(
+        (next.work, next.known[&member(1)].disk),
+        (None, Some(DiskId(0xe1)))
+    );
+    // So does its disk, if it was started once more.
+    let mut complete = again();
+    complete.report(1, Found::Started(host(1)));
+    assert!(
+        written(&complete).is_some_and(|l| l.work.is_none()),
+        "{}",
+        complete.text()
+    );
+}

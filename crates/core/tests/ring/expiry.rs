@@ -1,9 +1,9 @@
 //! A permission that its gate did not use in time is given anew only under all checks, or taken back.
 
-use super::situation::{NOW, Situation, known, member, ready};
+use super::situation::{NOW, Situation, host, known, member, ready};
 use mainstay_core::ring::ids::{DiskId, GrantNumber};
 use mainstay_core::ring::invariants::{Invariant, check};
-use mainstay_core::ring::ledger::{Grant, Ledger, Phase};
+use mainstay_core::ring::ledger::{Grant, Ledger, Phase, Task};
 use mainstay_core::ring::observed::Liveness;
 use mainstay_core::ring::spec::PERMISSION;
 use mainstay_core::ring::stamp::Found;
@@ -113,7 +113,7 @@ fn one_that_was_used_at_the_moment_at_which_another_was_given_is_seen_through() 
     grant(&mut crossed.ledger).number = GrantNumber(2);
     crossed.ledger.grants = GrantNumber(2);
     assert_eq!(written(&crossed), None, "{}", crossed.text());
-    let new = super::situation::host(9);
+    let new = host(9);
     for by in [0, 2] {
         let node = crossed.node(by, 1);
         (node.host, node.liveness) = (new, Liveness::Up);
@@ -121,4 +121,36 @@ fn one_that_was_used_at_the_moment_at_which_another_was_given_is_seen_through() 
     let next = written(&crossed).unwrap();
     assert_eq!(next.known[&member(1)].host, new);
     assert_eq!(next.work, None);
+}
+
+/// Before anybody was on record, the disk of the second member was exchanged for that of the founder, which runs now.
+#[test]
+fn a_new_member_in_which_another_disk_runs_gives_its_place_back_when_its_permission_is_over() {
+    let exchanged = |ago: Duration| {
+        let mut situation = permitted(ago);
+        situation.ledger.work.as_mut().unwrap().task = Task::Join;
+        situation.ledger.known.clear();
+        for view in &mut situation.seen.members {
+            view.record = None;
+        }
+        situation.report(1, Found::Started(host(0)));
+        let pod = situation.seen.members[1].pod.as_mut().unwrap();
+        pod.report.as_mut().unwrap().disk = known(0).disk.unwrap();
+        situation.seen.answers.clear();
+        situation
+    };
+    let early = exchanged(OVER.checked_sub(Duration::from_millis(1)).unwrap());
+    assert_eq!(written(&early), None, "its own disk may be back in time");
+    let late = exchanged(OVER);
+    let next = written(&late).expect("everybody would wait for ever");
+    assert_eq!(next.work, None, "{}", late.text());
+    // After a try that failed no permission is out.
+    let pod = late.seen.members[1].pod.as_ref().unwrap().uid;
+    for phase in [Phase::Resting { until: NOW }, Phase::GivenUp { pod }] {
+        let mut failed = exchanged(OVER);
+        let work = failed.ledger.work.as_mut().unwrap();
+        (work.phase, work.failed) = (phase, 1);
+        let next = written(&failed).expect("everybody would wait for ever");
+        assert_eq!(next.work, None, "{}", failed.text());
+    }
 }

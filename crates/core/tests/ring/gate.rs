@@ -272,3 +272,16 @@ fn a_disk_that_is_not_on_record_waits_once_its_place_was_given_to_another() {
     assert!(matches!(ask(&me(), &own, &confirming), Gate::Start(_)), "not yet");
     assert_eq!(held(ask(&me(), &own, &unknown(permitted()))), Held::Retired);
 }
+
+/// Two disks were mounted the wrong way round, and on one of them the table is broken that says what it is.
+#[test]
+fn the_disk_of_another_member_that_is_not_bootstrapped_any_more_is_neither_started_nor_wiped() {
+    let mut ledger = permitted();
+    if let Some(Phase::Granted(grant)) = ledger.work.as_mut().map(|w| &mut w.phase) {
+        (grant.disk, grant.wipe) = (DiskId(0xd2), true);
+    }
+    for bootstrapped in [Bootstrapped::Never, Bootstrapped::InProgress] {
+        let others = folder(0xd2, bootstrapped);
+        assert_eq!(held(ask(&me(), &others, &ledger)), Held::Damaged);
+    }
+}

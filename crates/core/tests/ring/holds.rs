@@ -1,7 +1,7 @@
 //! One thing stands against it, and it is named.
 
 use super::situation::{NOW, Situation, address, host, known, location, member, ready, whole, whole_of};
-use mainstay_core::ring::ids::{ClusterUid, DiskId, HostId};
+use mainstay_core::ring::ids::{ClusterUid, DiskId, GrantNumber, HostId};
 use mainstay_core::ring::invariants::{Invariant, check};
 use mainstay_core::ring::observed::{Liveness, NodeState, Seen};
 use mainstay_core::ring::record::RecordMap;
@@ -430,4 +430,33 @@ fn n23_pods_without_a_gate_get_records_and_nothing_else() {
     }
     old.seen.members[1].pod.as_mut().unwrap().runs = false;
     assert!(old.plan().steps.is_empty(), "{}", old.text());
+}
+
+#[test]
+fn the_disk_of_another_member_is_not_permitted_whatever_the_gate_took_it_for() {
+    for found in [Found::Empty, Found::Unfinished(GrantNumber(0))] {
+        let mut exchanged = ready();
+        exchanged.report(1, found);
+        let pod = exchanged.seen.members[1].pod.as_mut().unwrap();
+        pod.report.as_mut().unwrap().disk = known(2).disk.unwrap();
+        assert!(!exchanged.permits(), "{found:?}: {}", exchanged.text());
+        assert!(
+            exchanged.text().contains("a human must look"),
+            "{}",
+            exchanged.text()
+        );
+    }
+}
+
+#[test]
+fn a_gate_that_found_another_node_than_the_one_on_record_is_reason_to_ask() {
+    let mut other = whole();
+    let new = HostId(0xb1);
+    other.report(1, Found::Started(new));
+    assert!(asks(Some(&other.ledger), &other.seen));
+    for by in [0, 2] {
+        other.node(by, 1).host = new;
+    }
+    let written = other.plan().steps.iter().find_map(Step::ledger).cloned();
+    assert_eq!(written.unwrap().known[&member(1)].host, new, "{}", other.text());
 }

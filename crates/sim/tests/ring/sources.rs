@@ -2,8 +2,8 @@
 
 use super::bench::{ALL, Bench};
 use mainstay_core::ring::ids::HostId;
-use sim::ring::model::Profile;
 use sim::ring::model::node::Mode;
+use sim::ring::model::{Options, Profile};
 
 /// Member 1 of three is replaced, and streams.
 fn streaming(profile: Profile) -> Bench {
@@ -84,5 +84,59 @@ fn a_leaving_whose_heirs_go_away_fails_and_no_row_is_lost() {
         assert_eq!(bench.hosts().len(), 3, "{profile:?}");
         assert!(bench.heals(40), "{profile:?}: {}", bench.text());
         assert_eq!(bench.hosts().len(), 2, "{profile:?}: told once more");
+    }
+}
+
+#[test]
+fn a_node_that_is_removed_while_another_one_takes_over_its_host_id_is_a_member_again() {
+    for profile in ALL.into_iter().filter(|p| p.keeps_host()) {
+        let mut bench = streaming(profile);
+        let old = bench.known(1).host;
+        assert!(bench.world.ring.remove_node(old));
+        bench.world.judge.removed.insert(old);
+        assert!(bench.heals(20), "{profile:?}: {}", bench.text());
+        bench.world.ring.stop(1, false);
+        assert!(bench.heals(20), "{profile:?}: {}", bench.text());
+        assert!(bench.hosts().contains(&old), "{profile:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_mounted_elsewhere_is_known_by_the_address_at_which_it_runs() {
+    for profile in ALL {
+        let mut bench = Bench::whole(profile, 3, 2);
+        let host = bench.known(0).host;
+        let ring = &mut bench.world.ring;
+        for place in [0, 1] {
+            ring.stop(place, false);
+        }
+        ring.places[1].disk = std::mem::take(&mut ring.places[0].disk);
+        let options = Options {
+            seeds: ring.places.iter().map(|p| p.address).collect(),
+            replaces: None,
+            stream: std::time::Duration::ZERO,
+        };
+        assert!(ring.start(1, &options, bench.world.now).is_ok(), "{profile:?}");
+        assert_eq!(ring.truth[&host].address, ring.places[1].address, "{profile:?}");
+    }
+}
+
+#[test]
+fn a_member_that_ends_in_the_moment_in_which_another_one_has_joined_knows_it_when_it_starts_again() {
+    for profile in ALL {
+        let mut bench = Bench::declared(profile, 2, 1);
+        for _ in 0..120 {
+            if bench.hosts().len() < 2 {
+                bench.tick();
+            }
+        }
+        let first = &bench.world.ring.places[0].disk;
+        let peers: Vec<HostId> = first.local.as_ref().unwrap().peers.keys().copied().collect();
+        let others: Vec<HostId> = bench
+            .hosts()
+            .into_iter()
+            .filter(|h| Some(*h) != first.host())
+            .collect();
+        assert_eq!((peers.len(), peers), (1, others), "{profile:?}");
     }
 }

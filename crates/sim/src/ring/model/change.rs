@@ -143,6 +143,9 @@ impl Ring {
             },
         );
         self.topology.joining = None;
+        // Somebody may have removed the node whose host id this one has taken over, while it streamed: its new life is a
+        // member all the same, and starts again like any other.
+        self.topology.left.remove(&host);
         self.stream(at, host);
         if let Some(local) = self.places.get_mut(at).and_then(|p| p.disk.local.as_mut()) {
             local.stage = Stage::Completed;
@@ -178,6 +181,9 @@ impl Ring {
                     process.view.remove(&target);
                 }
             }
+            // Who is a member is on the disks of a majority before anybody calls it one, and the others write down whom
+            // they hear of while they hear it: one that ends in this moment knows it when it starts again.
+            self.remember(other);
         }
         if let Some(mine) = self.process_mut(at).and_then(|p| p.view.get_mut(&host)) {
             *mine = own;
@@ -292,7 +298,8 @@ impl Ring {
             }
         }
         for place in self.running() {
-            if let Some(process) = self.process_mut(place) {
+            // Nobody forgets itself: one that is taking over this host id goes on, and the others hear of it again.
+            if let Some(process) = self.process_mut(place).filter(|p| p.host != host) {
                 process.view.remove(&host);
             }
         }

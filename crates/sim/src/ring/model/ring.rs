@@ -245,7 +245,7 @@ impl Ring {
     }
 
     /// Members keep what they know for the next start.
-    fn remember(&mut self, place: usize) {
+    pub(super) fn remember(&mut self, place: usize) {
         let Some(here) = self.places.get_mut(place) else {
             return;
         };

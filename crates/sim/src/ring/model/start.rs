@@ -131,11 +131,14 @@ impl Ring {
         });
         let (host, address, token) = (local.host, place.address, local.token.unwrap_or(0));
         self.topology.left.remove(&host);
-        self.truth.entry(host).or_insert(Truth {
+        let truth = self.truth.entry(host).or_insert(Truth {
             address,
             token,
             place: at,
         });
+        // A disk that is mounted elsewhere is known by the address at which it runs now, as in everybody's gossip. Under
+        // its former one somebody else may be replaced.
+        truth.address = address;
         Ok(())
     }
 
