@@ -1,8 +1,10 @@
 //! What a turn decided: steps, each one call with all its arguments, and the reasons.
 
 use super::ids::{CycleId, ExecutorName, ResourceId, TargetName, Version};
+use super::observed::Look;
+use super::plan::Target;
 use super::reason::Why;
-use super::state::{Phase, State};
+use super::state::{Cycle, Phase, State};
 use super::store::Shard;
 use crate::time::Time;
 use serde_json::Value;
@@ -39,6 +41,26 @@ pub struct Aim {
     /// The version that was seen, which changes with what the resource is asked to be. Where there are versions, a call
     /// must not hit another one: a call that is late would stop what was woken since, or undo what somebody wants.
     pub version: Option<Version>,
+}
+
+impl Aim {
+    /// This resource of this target, as it was seen, in this leg of the cycle.
+    pub(super) fn at(
+        cycle: &Cycle,
+        target: &Target,
+        resource: &ResourceId,
+        look: Option<&Look>,
+    ) -> Box<Self> {
+        Box::new(Self {
+            cycle: cycle.id,
+            leg: cycle.leg,
+            target: target.name.clone(),
+            executor: target.executor.clone(),
+            parameters: target.parameters.clone(),
+            resource: resource.clone(),
+            version: look.and_then(|l| l.get(resource)).and_then(|r| r.version.clone()),
+        })
+    }
 }
 
 /// One external call, fully determined. The executor makes no choice.

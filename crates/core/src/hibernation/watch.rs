@@ -113,8 +113,8 @@ impl Watch<'_, '_> {
             (progress.captured, progress.captured_in) = (true, Some(leg));
         }
         for id in &up {
-            let stop = self.stop(target, id, look);
-            self.stops.push(stop);
+            let aim = Aim::at(self.cycle, target, id, Some(look));
+            self.stops.push(Step::Stop(aim));
         }
         self.say(Why::Enforced { target: name, count });
     }
@@ -162,18 +162,6 @@ impl Watch<'_, '_> {
             preserved: tally.preserved,
         });
         Ok(())
-    }
-
-    fn stop(&self, target: &Target, resource: &ResourceId, look: &Look) -> Step {
-        Step::Stop(Box::new(Aim {
-            cycle: self.cycle.id,
-            leg: self.cycle.leg,
-            target: target.name.clone(),
-            executor: target.executor.clone(),
-            parameters: target.parameters.clone(),
-            resource: resource.clone(),
-            version: look.get(resource).and_then(|r| r.version.clone()),
-        }))
     }
 }
 

@@ -160,15 +160,7 @@ impl<'a> Work<'a> {
 
     pub(super) fn call(&mut self, target: &Target, resource: &ResourceId, start: Option<serde_json::Value>) {
         let look = self.view.look(&target.name).and_then(|l| l.as_ref().ok());
-        let aim = Box::new(Aim {
-            cycle: self.cycle.id,
-            leg: self.cycle.leg,
-            target: target.name.clone(),
-            executor: target.executor.clone(),
-            parameters: target.parameters.clone(),
-            resource: resource.clone(),
-            version: look.and_then(|l| l.get(resource)).and_then(|r| r.version.clone()),
-        });
+        let aim = Aim::at(&self.cycle, target, resource, look);
         self.calls.push(match start {
             Some(state) => Step::Start { aim, state },
             None => Step::Stop(aim),
