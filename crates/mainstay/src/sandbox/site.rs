@@ -5,7 +5,7 @@ use super::diagnosis::Diagnosis;
 use super::found::{Description, home};
 use super::manifests::{CLUSTER, Databases, NAMESPACE, Wanted, objects};
 use super::ports::Block;
-use api::MemgraphCluster;
+use api::{MemgraphCluster, MemgraphClusterStatus};
 use jiff::SignedDuration;
 use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
@@ -114,6 +114,9 @@ pub(crate) enum SiteError {
 /// How often the databases are looked at while they start, and how often those that run are asked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const ASK_EVERY: Duration = Duration::from_secs(10);
+
+/// What is told when only the gateways are missing.
+const NO_GATEWAY: &str = "a MAIN serves and is protected; no gateway is ready yet";
 
 /// What a real server may need to find its libraries and its Python. Other processes of pods get nothing of ours but
 /// `PATH`.
@@ -234,9 +237,7 @@ impl Site {
             create(&client, object).await?;
         }
         let door = door(&nodes, port).await?;
-        let reads = nodes
-            .door(at(0), NAMESPACE, &format!("{CLUSTER}-gateway"), READS_PORT)
-            .await;
+        let reads = nodes.door(at(0), NAMESPACE, &gateways(), READS_PORT).await;
         let reads = reads.map_err(|source| SiteError::Port { port: 0, source })?;
         let control = Control::new(kubernetes.clone(), Arc::clone(&nodes), NAMESPACE);
         let socket = folder.join("control");
@@ -313,16 +314,16 @@ impl Site {
                 .ok()
                 .and_then(|cluster| cluster.status);
             if let Some(status) = status {
-                if let Some(reason) = status.reasons.first().filter(|reason| **reason != last) {
-                    told(reason);
-                    last.clone_from(reason);
-                }
-                let is = |kind: &str| {
-                    let found = status.conditions.iter().find(|condition| condition.kind == kind);
-                    found.is_some_and(|condition| condition.status == "True")
-                };
-                if is("Ready") && is("Protected") {
+                let protected = is_true(&status, "Ready") && is_true(&status, "Protected");
+                // The cluster does not wait for its gateways, but whoever is told their address does.
+                if protected && self.nodes.is_served(NAMESPACE, &gateways()) {
                     return Ok(());
+                }
+                let unserved = protected.then_some(NO_GATEWAY);
+                let says = unserved.or_else(|| status.reasons.first().map(String::as_str));
+                if let Some(reason) = says.filter(|reason| *reason != last) {
+                    told(reason);
+                    reason.clone_into(&mut last);
                 }
             }
             let now = Instant::now();
@@ -371,6 +372,16 @@ impl Site {
         drop(ports);
         folder.remove()
     }
+}
+
+fn is_true(status: &MemgraphClusterStatus, kind: &str) -> bool {
+    let found = status.conditions.iter().find(|condition| condition.kind == kind);
+    found.is_some_and(|condition| condition.status == "True")
+}
+
+/// The Service of the gateways.
+fn gateways() -> String {
+    format!("{CLUSTER}-gateway")
 }
 
 fn write_private(path: &Path, text: &str) -> Result<(), SiteError> {
@@ -434,7 +445,7 @@ fn at(port: u16) -> SocketAddr {
 
 /// The usual port of Bolt, or any if that one is taken: a second sandbox gets another.
 async fn door(nodes: &Nodes, port: Option<u16>) -> Result<sandbox::node::Door, SiteError> {
-    let service = format!("{CLUSTER}-gateway");
+    let service = gateways();
     let usual = port.unwrap_or(BOLT_PORT);
     match nodes.door(at(usual), NAMESPACE, &service, BOLT_PORT).await {
         Err(error) if port.is_none() && error.kind() == io::ErrorKind::AddrInUse => {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -36,6 +36,20 @@ impl Nodes {
             port,
         })
     }
+
+    /// Whether a pod of a Service is ready: before that, whoever comes to its door is sent away.
+    pub fn is_served(&self, namespace: &str, service: &str) -> bool {
+        let name = format!("{service}.{namespace}");
+        !ready(&self.hosts_file(namespace), &name).is_empty()
+    }
+}
+
+/// The addresses of all ready pods behind a name.
+fn ready(hosts: &Path, name: &str) -> Vec<IpAddr> {
+    // No file yet: nobody is ready.
+    let file = std::fs::read_to_string(hosts).unwrap_or_default();
+    let addresses = lookup(&file, name);
+    addresses.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 impl Door {
@@ -66,11 +80,8 @@ impl Door {
 
     /// Whoever is ready now, another one first each time.
     fn behind(&self, turn: usize) -> Vec<SocketAddr> {
-        // No file yet: nobody is ready.
-        let file = std::fs::read_to_string(&self.hosts).unwrap_or_default();
-        let mut all: Vec<SocketAddr> = lookup(&file, &self.name)
-            .iter()
-            .filter_map(|address| address.parse::<IpAddr>().ok())
+        let mut all: Vec<SocketAddr> = ready(&self.hosts, &self.name)
+            .into_iter()
             .map(|address| SocketAddr::new(address, self.port))
             .collect();
         if !all.is_empty() {

@@ -9,6 +9,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use sandbox::node::{Fault, Loss};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::bed::{Bed, eventually, is_deleting, is_ready, lives, party, pod};
 
@@ -211,6 +212,44 @@ async fn a_port_is_forwarded_to_the_pod() -> Result<()> {
     stream.read_exact(&mut begin).await?;
     assert_eq!(&begin, b"tick 0");
     drop(stream);
+    bed.end().await
+}
+
+/// Whoever comes before anybody is ready is sent away, so that somebody has to be asked for first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_door_leads_to_a_service_once_a_pod_of_it_is_ready() -> Result<()> {
+    let bed = Bed::new()?;
+    bed.create(json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "front", "namespace": "default" },
+        "spec": { "selector": { "app": "front" }, "ports": [{ "port": 7687 }] },
+    }))
+    .await?;
+    let door = bed
+        .nodes
+        .door(([127, 0, 0, 1], 0).into(), "default", "front", 7687);
+    let door = door.await?;
+    let address = door.address()?;
+    let open = tokio::spawn(door.run());
+    assert!(!bed.nodes.is_served("default", "front"));
+    let mut early = TcpStream::connect(address).await?;
+    let answer = early.read(&mut [0; 1]).await;
+    assert!(!matches!(answer, Ok(1..)), "{answer:?}");
+
+    let helper = json!({
+        "image": "helper", "args": ["helper::serve"], "env": [{ "name": "LISTEN", "value": "0.0.0.0:7687" }],
+        "readinessProbe": { "tcpSocket": { "port": 7687 }, "periodSeconds": 1 },
+    });
+    let mut one = with(pod("one", ""), &helper);
+    one["metadata"]["labels"] = json!({ "app": "front" });
+    bed.create(one).await?;
+    eventually("served", || bed.nodes.is_served("default", "front")).await?;
+    assert!(is_ready(&bed.pod("one").await?));
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(b"hello\n").await?;
+    let mut begin = [0; 6];
+    stream.read_exact(&mut begin).await?;
+    assert_eq!(&begin, b"tick 0");
+    open.abort();
     bed.end().await
 }
 
