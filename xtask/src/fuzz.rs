@@ -219,6 +219,7 @@ mod tests {
             "bolt::framing",
             "bolt::packstream",
             "gateway::header",
+            "gateway::read_only",
             "gateway::requests",
         ] {
             assert!(names.iter().any(|n| n == name), "{name} in {names:?}");

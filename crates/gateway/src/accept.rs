@@ -16,6 +16,10 @@ use tokio_util::sync::CancellationToken;
 /// After the system refused to accept, usually because files have run out.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// For those who are left after the drain to hear what became of what they asked for, also who asks in the second that a
+/// session without a database stays.
+const LAST_WORDS: Duration = Duration::from_millis(1500);
+
 /// The doors of all ports of a gateway.
 pub(crate) type SharedDoors = Arc<Mutex<Doors>>;
 
@@ -56,7 +60,7 @@ impl Drop for Place {
     }
 }
 
-/// Accepts until told to stop, then waits for sessions to end, then ends them.
+/// Accepts until told to stop, then waits for sessions to end, then has them say their last words, then ends them.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     listener: TcpListener,
@@ -111,10 +115,21 @@ pub(crate) async fn run(
         }
     }
     drop(listener);
-    let ended = async { while sessions.join_next().await.is_some() {} };
-    if timeout(shared.config.timeouts.drain, ended).await.is_err() {
+    if ended(&mut sessions, shared.config.timeouts.drain).await {
+        return;
+    }
+    // A connection that is only closed would say to drivers that nothing happened, and some would ask again for what was
+    // committed.
+    shared.closing.give();
+    if !ended(&mut sessions, LAST_WORDS).await {
         sessions.shutdown().await;
     }
+}
+
+/// Whether all of them end in that time.
+async fn ended(sessions: &mut JoinSet<()>, within: Duration) -> bool {
+    let all = async { while sessions.join_next().await.is_some() {} };
+    timeout(within, all).await.is_ok()
 }
 
 /// A connection that is from whom it seems to be from.

@@ -167,7 +167,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            hold: Duration::from_secs(10),
+            hold: Duration::from_secs(15),
             client: Duration::from_secs(10),
             connect: Duration::from_secs(1),
             check: Duration::from_secs(2),

@@ -3,158 +3,29 @@
 //! One task owns the [`Gate`], so records are obeyed one after the other, whoever brings them, and a caller that
 //! goes away in the middle of a cut does not leave it half done.
 
+mod epoch;
+
+pub(crate) use epoch::{Epoch, Stay};
+
 use crate::heard::Hearing;
 use crate::metrics::Metrics;
-use crate::signal::Signal;
+use epoch::Door;
+use futures::future::join_all;
+use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::gate::{Drain, Gate, Route};
 use mainstay_core::memgraph::ids::{Revision, Term};
 use mainstay_core::memgraph::objects::Confirmation;
-use mainstay_core::memgraph::read_gate::{self, LetIn};
+use mainstay_core::memgraph::read_gate;
 use mainstay_core::memgraph::record::State;
-use mainstay_core::memgraph::{Record, Rules, observed::Role};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// How long everybody may be held for the transactions of a few. The operator gives up holding after 5 s.
 const MOMENT: Duration = Duration::from_secs(3);
-
-/// The time between two cuts. Sessions belong to the epoch in which they were checked, and end with it.
-#[derive(Debug)]
-pub(crate) struct Epoch {
-    door: Door,
-    open: bool,
-    /// The record in one line, for whoever is refused.
-    headline: String,
-    drain: Signal,
-    cut: Signal,
-    sessions: TaskTracker,
-}
-
-/// Who decides where a client is let in.
-#[derive(Clone, Copy, Debug)]
-enum Door {
-    Writes(Gate),
-    /// Where read clients log in.
-    Reads(Option<Route>),
-}
-
-/// Holds the confirmation of the next record back until it is dropped.
-pub(crate) type Stay = TaskTrackerToken;
-
-impl Epoch {
-    fn new(door: Door, open: bool, headline: String) -> Arc<Self> {
-        Arc::new(Self {
-            door,
-            open,
-            headline,
-            drain: Signal::default(),
-            cut: Signal::default(),
-            sessions: TaskTracker::new(),
-        })
-    }
-
-    /// A part of this epoch that may end earlier, and whose stays are stays in this one.
-    pub(crate) fn part(&self) -> Arc<Self> {
-        Arc::new(Self {
-            door: self.door,
-            open: self.open,
-            headline: self.headline.clone(),
-            drain: self.drain.part(),
-            cut: self.cut.part(),
-            sessions: self.sessions.clone(),
-        })
-    }
-
-    /// Where sessions go, or log in, if anywhere.
-    pub(crate) fn route(&self) -> Option<Route> {
-        let route = match self.door {
-            Door::Writes(gate) => gate.route(),
-            Door::Reads(login) => login,
-        };
-        route.filter(|_| self.open)
-    }
-
-    /// May clients be let in on a connection that answered this (R10)?
-    pub(crate) fn admits(&self, role: Role, mark: Option<Term>) -> bool {
-        let admitted = match self.door {
-            Door::Writes(gate) => gate.admits(Rules::ALL, role, mark),
-            Door::Reads(login) => {
-                login.is_some_and(|route| LetIn::by(route, role, mark, Rules::ALL).is_some())
-            }
-        };
-        self.open && admitted
-    }
-
-    /// Take this before anything is done in the name of the epoch, look at [`Epoch::cut`] afterwards, and drop it
-    /// when nothing can be forwarded any more.
-    pub(crate) fn stay(&self) -> Stay {
-        self.sessions.token()
-    }
-
-    /// Ends when the epoch does.
-    pub(crate) async fn cut(&self) {
-        self.cut.given().await;
-    }
-
-    /// Ends when nothing new may begin in the epoch, while what runs may still end.
-    pub(crate) async fn draining(&self) {
-        self.drain.given().await;
-    }
-
-    /// May nothing new begin?
-    pub(crate) fn is_draining(&self) -> bool {
-        self.drain.is_given()
-    }
-
-    /// What the record says, for people.
-    pub(crate) fn headline(&self) -> &str {
-        &self.headline
-    }
-
-    /// Nothing new begins; what runs may come to its end.
-    pub(crate) fn fade(&self) {
-        self.drain.give();
-    }
-
-    /// Everybody leaves at once. Nobody is waited for: whoever has to wait ends the whole epoch.
-    pub(crate) fn fall(&self) {
-        self.drain.give();
-        self.cut.give();
-    }
-
-    /// Lets what runs come to its end, and nothing begin.
-    async fn drain(&self) {
-        self.drain.give();
-        self.sessions.close();
-        self.sessions.wait().await;
-    }
-
-    /// Ends the epoch and waits until nobody acts in its name.
-    async fn end(&self) {
-        self.fall();
-        self.sessions.close();
-        self.sessions.wait().await;
-    }
-}
-
-#[cfg(test)]
-impl Epoch {
-    /// One of nobody.
-    pub(crate) fn sample() -> Arc<Self> {
-        Self::new(Door::Reads(None), true, String::new())
-    }
-
-    /// Has everybody to leave?
-    pub(crate) fn is_cut(&self) -> bool {
-        self.cut.is_given()
-    }
-}
 
 #[derive(Debug)]
 enum Command {
@@ -199,6 +70,13 @@ impl Drop for Awaiting {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Whose sessions have to leave.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    writes: bool,
+    reads: bool,
 }
 
 /// The task behind [`Control`].
@@ -419,15 +297,16 @@ impl Keeper {
         // Before the epoch that says so: whoever is held by it must know.
         self.asleep
             .store(record.state == State::Hibernated, Ordering::Relaxed);
+        let reads_at = read_gate::login(record);
+        let ports = Ports {
+            writes: verdict.cut,
+            reads: reads_at != self.reads_at,
+        };
+        self.reads_at = reads_at;
+        let drain = verdict.drain.map(|drain| (drain, record));
+        self.turn_over(ports, drain).await;
         if verdict.cut {
-            self.turn_over(verdict.drain).await;
             tracing::info!(record = self.headline, "cut");
-        }
-        // After the transactions of writers came to their end, and before the record is confirmed: a replica that is
-        // read from may be MAIN next.
-        if read_gate::login(record) != self.reads_at {
-            self.reads_at = read_gate::login(record);
-            self.turn_reads_over().await;
         }
         self.record.send_replace(Some(Arc::new(record.clone())));
         let (term, revision) = verdict.confirm;
@@ -443,46 +322,53 @@ impl Keeper {
         // Not the epoch's: that is closed during each drain, and nobody is to be sent elsewhere for that.
         let before = self.ready.swap(self.is_open(), Ordering::Relaxed);
         if self.is_open() && !before {
-            self.turn_over(None).await;
-            self.turn_reads_over().await;
+            let both = Ports {
+                writes: true,
+                reads: true,
+            };
+            self.turn_over(both, None).await;
         }
     }
 
-    /// Read sessions move to where the record allows it now. Nobody waits for their transactions: they lose nothing.
-    async fn turn_reads_over(&mut self) {
-        let next = |open| Epoch::new(Door::Reads(self.reads_at), open, self.headline.clone());
-        let old = self.reading.send_replace(next(false));
-        old.end().await;
-        self.reading.send_replace(next(self.is_open()));
+    /// The old epochs of these ports end, completely, before the new ones begin. What runs there may come to its end in
+    /// the same time: one port after the other, it would be more than the operator waits for. Both are over before the
+    /// record is confirmed, for a replica that is read from may be MAIN next.
+    async fn turn_over(&mut self, ports: Ports, drain: Option<(Drain, &Record)>) {
+        if ports.writes {
+            self.metrics.cuts.inc();
+        }
+        let old = self.replace(ports, false);
+        if let Some((drain, record)) = drain {
+            self.drain(&old, drain, record).await;
+        }
+        join_all(old.iter().map(|epoch| epoch.end())).await;
+        self.replace(ports, self.is_open());
     }
 
-    /// The old epoch ends, completely, before the new one begins.
-    async fn turn_over(&mut self, drain: Option<Drain>) {
-        let door = Door::Writes(self.gate);
-        let closed = Epoch::new(door, false, self.headline.clone());
-        let old = self.epochs.send_replace(closed);
-        self.metrics.cuts.inc();
-        if let Some(drain) = drain {
-            self.drain(&old, drain).await;
-        }
-        old.end().await;
-        self.epochs
-            .send_replace(Epoch::new(door, self.is_open(), self.headline.clone()));
+    /// New epochs of these ports; returns the old ones.
+    fn replace(&self, ports: Ports, open: bool) -> Vec<Arc<Epoch>> {
+        let next = |door| Epoch::new(door, open, self.headline.clone());
+        let writes = ports
+            .writes
+            .then(|| self.epochs.send_replace(next(Door::Writes(self.gate))));
+        let reads = ports
+            .reads
+            .then(|| self.reading.send_replace(next(Door::Reads(self.reads_at))));
+        writes.into_iter().chain(reads).collect()
     }
 
     /// Lets transactions end, until they take too long or a newer record says something else.
-    async fn drain(&mut self, old: &Epoch, drain: Drain) {
-        let known = (self.gate.term(), self.gate.revision());
+    async fn drain(&mut self, old: &[Arc<Epoch>], drain: Drain, obeyed: &Record) {
         let patience = match drain {
             Drain::Moved => self.patience,
             Drain::Held => self.patience.min(MOMENT),
         };
         let deadline = Instant::now() + patience;
-        let mut drained = std::pin::pin!(old.drain());
+        let mut drained = std::pin::pin!(join_all(old.iter().map(|epoch| epoch.drain())));
         loop {
             let command = tokio::select! {
                 biased;
-                () = &mut drained => return,
+                _ = &mut drained => return,
                 () = sleep_until(deadline) => {
                     self.metrics.drains_cut_short.inc();
                     return;
@@ -490,15 +376,25 @@ impl Keeper {
                 command = self.commands.recv() => command,
             };
             let Some(command) = command else { return };
-            let newer = command
-                .record()
-                .is_some_and(|record| (record.term, record.revision) > known);
+            let other = command.record().is_some_and(|record| ends(obeyed, record));
             self.put_off.push_back(command);
-            if newer {
+            if other {
                 return;
             }
         }
     }
+}
+
+/// Does this record end the patience with what runs under the one that is obeyed? One that only says the same again does
+/// not, such as that of an operator which goes on with what another one began; it is confirmed when its turn comes.
+fn ends(obeyed: &Record, record: &Record) -> bool {
+    let newer = (record.term, record.revision) > (obeyed.term, obeyed.revision);
+    let same = record.term == obeyed.term
+        && record.state == obeyed.state
+        && record.writes == obeyed.writes
+        && record.main == obeyed.main
+        && record.candidate == obeyed.candidate;
+    newer && !same
 }
 
 #[cfg(test)]

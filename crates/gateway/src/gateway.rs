@@ -89,6 +89,7 @@ impl Gateway {
             .map(|reads| Reading::new(reads, control.clone()));
         let shared = Shared {
             ending: ending.clone(),
+            closing: Signal::default(),
             waiting: config.limits.places_to_wait(),
             control: control.clone(),
             access: Arc::new(Sampler::new(config.front.access_log)),
@@ -168,8 +169,8 @@ impl Gateway {
     }
 
     /// Says that it is not ready, and goes on until nobody is sent to it any more; then stops accepting, lets sessions end
-    /// for the time of the drain, ends those that are left, and takes the registration back when nothing is forwarded any
-    /// more.
+    /// for the time of the drain, tells those that are left what became of what they asked for, ends them, and takes the
+    /// registration back when nothing is forwarded any more.
     pub async fn shutdown(self) {
         let Self {
             bolt: _,

@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = BOLT_PORT)]
     backend_port: u16,
     /// How long a new connection is held while no MAIN takes it, as in 10s or 500ms.
-    #[arg(long, env = "MAINSTAY_HOLD", default_value = "10s", value_parser = duration)]
+    #[arg(long, env = "MAINSTAY_HOLD", default_value = "15s", value_parser = duration)]
     hold: Duration,
     /// How many connections of each port may be held; all of them if not given.
     #[arg(long)]
@@ -95,7 +95,8 @@ pub(crate) struct Arguments {
     /// How long a client may take to say its part of handshake and login.
     #[arg(long, default_value = "10s", value_parser = duration)]
     client_timeout: Duration,
-    /// How long transactions may take to end before MAIN is moved. Keep it below the operator's own patience (10 s).
+    /// How long transactions may take to end before MAIN is moved. Keep it at half of the operator's own patience (10 s)
+    /// and of what a connection is held: everybody else waits meanwhile.
     #[arg(long, env = "MAINSTAY_TRANSACTIONS", default_value = "5s", value_parser = duration)]
     transactions: Duration,
     /// Where neo4j:// drivers send writes, as HOST:PORT. Without it, where they came in.

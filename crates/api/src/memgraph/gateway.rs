@@ -33,7 +33,7 @@ pub struct Gateway {
     #[x_kube(validation = Rule::new("self.size() > 0").message("spec.gateway.image is empty; leave it out for the operator's own image"))]
     pub image: Option<String>,
     /// How long new connections and new transactions wait while no MAIN takes them.
-    #[serde(default = "ten_seconds")]
+    #[serde(default = "fifteen_seconds")]
     #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('0s') && duration(self) <= duration('10m')").message("spec.gateway.hold is a duration of 0s to 10m, such as 10s"))]
     pub hold: String,
     /// How long sessions may go on when a gateway is told to stop.
@@ -140,6 +140,11 @@ fn ten_seconds() -> String {
     "10s".to_owned()
 }
 
+/// Longer than a planned move may take until it is given up: whoever waits for one is not told to try again because of it.
+fn fifteen_seconds() -> String {
+    "15s".to_owned()
+}
+
 fn twenty_seconds() -> String {
     "20s".to_owned()
 }
@@ -166,7 +171,7 @@ impl Default for Gateway {
             enabled: true,
             replicas: two(),
             image: None,
-            hold: ten_seconds(),
+            hold: fifteen_seconds(),
             drain: twenty_seconds(),
             idle: None,
             connect_timeout: one_second(),
@@ -251,7 +256,12 @@ mod tests {
         let gateway: Gateway = serde_json::from_str("{}").unwrap();
         assert_eq!(gateway, Gateway::default());
         let times = gateway.times().unwrap();
-        assert_eq!((times.hold, times.idle), (Duration::from_secs(10), None));
+        assert_eq!((times.hold, times.idle), (Duration::from_secs(15), None));
+        let given_up = times::duration(&crate::memgraph::Failover::default().drain).unwrap();
+        assert!(
+            times.hold > given_up,
+            "who is held outlasts a move that is given up"
+        );
     }
 
     #[test]

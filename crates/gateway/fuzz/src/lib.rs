@@ -5,6 +5,8 @@
 
 #[path = "../../src/session/answers.rs"]
 mod answers;
+#[path = "../../src/session/oracle.rs"]
+mod oracle;
 #[path = "../../src/session/properties.rs"]
 mod properties;
 #[path = "../../src/proxy_header.rs"]
@@ -26,6 +28,11 @@ pub fn answers(data: &[u8]) {
 /// The header of a proxy.
 pub fn header(data: &[u8]) {
     properties::header(data);
+}
+
+/// Whether a statement can be seen to be a read.
+pub fn read_only(data: &[u8]) {
+    properties::read_only(data);
 }
 
 /// A client's requests.

@@ -1,5 +1,6 @@
 use super::*;
 use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, ProcessId, VolumeId};
+use mainstay_core::memgraph::observed::Role;
 use mainstay_core::memgraph::record::{Candidate, Main, Writes};
 use mainstay_core::time::Time;
 use std::time::Duration;
@@ -195,6 +196,51 @@ async fn a_newer_record_ends_the_patience_with_transactions() {
     assert_eq!(control.confirmation().revision, lost.revision);
 }
 
+/// An operator that dies in the middle of a move is no reason to end what runs.
+#[tokio::test(start_paused = true)]
+async fn a_move_that_another_operator_takes_over_is_the_same_move() {
+    let (control, _tasks) = start();
+    let first = serving(4);
+    let old = open(&control, &first).await;
+    let stay = old.stay();
+    let asked = Instant::now();
+    let begun = first.switching_over(elsewhere(), Time::ZERO);
+    control.follow(begun.clone()).await;
+    old.draining().await;
+    let taken_over = begun.taken_over(true);
+    control.follow(taken_over.clone()).await;
+    let pushed = timeout(PATIENCE / 2, control.obey(taken_over.clone())).await;
+    assert!(pushed.is_err() && !old.is_cut(), "it may still end");
+    assert_eq!(control.confirmation().term, Term(4));
+    // The time is that of the whole move.
+    old.cut().await;
+    assert!(asked.elapsed() >= PATIENCE && asked.elapsed() < PATIENCE * 5 / 4);
+    drop(stay);
+    let mut confirmed = control.confirmed();
+    let both = (taken_over.term, taken_over.revision);
+    let said = timeout(PATIENCE, confirmed.wait_for(|said| *said == Some(both))).await;
+    said.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_move_that_is_given_up_after_it_was_taken_over_ends_the_patience() {
+    let (control, _tasks) = start();
+    let first = serving(4);
+    let old = open(&control, &first).await;
+    let stay = old.stay();
+    let begun = first.switching_over(elsewhere(), Time::ZERO);
+    control.follow(begun.clone()).await;
+    old.draining().await;
+    let taken_over = begun.taken_over(true);
+    control.follow(taken_over.clone()).await;
+    let given_up = taken_over.new_term(candidate(), false, Time::ZERO);
+    control.follow(given_up.clone()).await;
+    timeout(Duration::from_secs(10), old.cut()).await.unwrap();
+    drop(stay);
+    control.obey(given_up.clone()).await;
+    assert_eq!(control.confirmation().term, given_up.term);
+}
+
 #[tokio::test(start_paused = true)]
 async fn transactions_that_take_too_long_are_cut() {
     let first = serving(4);
@@ -300,4 +346,51 @@ async fn a_part_ends_alone_and_with_its_epoch() {
     control.obey(serving(5)).await;
     assert!(two.is_draining());
     timeout(Duration::from_secs(10), two.cut()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_main_can_wait_reads_may_end_in_the_time_of_the_writers_and_before_the_record_is_confirmed() {
+    let first = serving(4);
+    for (next, patience) in [
+        (first.switching_over(elsewhere(), Time::ZERO), PATIENCE),
+        (first.new_term(candidate(), true, Time::ZERO), MOMENT),
+    ] {
+        let (control, _tasks) = start();
+        let writing = open(&control, &first).await;
+        let old = reading(&control).await;
+        let (part, written) = (old.part(), writing.stay());
+        let stay = part.stay();
+        let began = Instant::now();
+        control.follow(next.clone()).await;
+        part.draining().await;
+        assert!(control.reading().borrow().route().is_none(), "nothing new begins");
+        assert!(writing.is_draining() && !writing.is_cut() && !part.is_cut());
+        // Both at once, and neither after the other.
+        part.cut().await;
+        assert!(writing.is_cut());
+        let took = began.elapsed();
+        assert!(took >= patience && took < patience * 2, "{took:?}");
+        drop(written);
+        assert!(timeout(MOMENT, control.obey(next.clone())).await.is_err());
+        assert_eq!(control.confirmation().term, Term(4), "somebody reads");
+        drop(stay);
+        control.obey(next.clone()).await;
+        assert_eq!(control.confirmation().term, Term(5));
+    }
+}
+
+#[tokio::test]
+async fn reads_that_end_by_themselves_are_not_cut() {
+    let (control, _tasks) = start();
+    let first = serving(4);
+    open(&control, &first).await;
+    let old = reading(&control).await;
+    let stay = old.stay();
+    let next = first.switching_over(elsewhere(), Time::ZERO);
+    control.follow(next.clone()).await;
+    old.draining().await;
+    assert!(timeout(Duration::from_millis(100), old.cut()).await.is_err());
+    drop(stay);
+    control.obey(next).await;
+    assert_eq!(control.confirmation().term, Term(5));
 }

@@ -94,6 +94,10 @@ impl Berths {
     /// Whoever sits where nobody may sit any more leaves: at once, but from MAIN when its transaction is over.
     pub(super) fn tidy(&mut self, readers: Option<&Readers>) {
         self.pods.retain(|pod, berth| {
+            if berth.is_over() {
+                // It ends with its epoch, which may let what runs there come to its end.
+                return false;
+            }
             let stays = match readers {
                 Some(Readers::Replicas(pods)) => !berth.is_main && pods.contains(pod),
                 Some(Readers::Main(main)) => berth.is_main && main == pod,
@@ -104,7 +108,7 @@ impl Berths {
             } else if !stays {
                 berth.epoch.fall();
             }
-            stays && !berth.is_over()
+            stays
         });
     }
 }
@@ -156,6 +160,19 @@ mod tests {
         berths.tidy(Some(&Readers::Replicas(vec![Ordinal(2)])));
         assert!(main.epoch.is_draining() && !main.epoch.is_cut());
         assert!(!epoch.is_draining(), "it goes on");
+    }
+
+    /// MAIN is not asked any more while the reads of its term come to their end: that is no reason to end them at once.
+    #[test]
+    fn who_sits_in_an_epoch_that_drains_is_left_to_it() {
+        let (epoch, now) = (Epoch::sample(), Instant::now());
+        let mut berths = Berths::default();
+        let two = seat(&mut berths, &epoch, now);
+        epoch.fade();
+        berths.tidy(None);
+        assert!(two.epoch.is_draining() && !two.epoch.is_cut());
+        epoch.fall();
+        assert!(two.epoch.is_cut());
     }
 
     #[test]

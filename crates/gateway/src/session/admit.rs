@@ -204,6 +204,7 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<At
                 return Err(too_long());
             },
             () = changed(&mut news) => {}
+            () = shared.closing.given() => return Err(NotAdmitted::Ending),
             () = client.gone() => return Err(ClientError::from(WireError::Closed).into()),
         }
     }

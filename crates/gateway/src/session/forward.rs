@@ -34,6 +34,8 @@ pub(crate) enum End {
     Drained,
     /// The gateway is told to stop, and nothing was under way.
     Ending,
+    /// The gateway stops, and something was.
+    Closing,
     /// The client left.
     Client,
     /// The database is gone.

@@ -11,6 +11,8 @@ mod backend;
 mod client;
 mod course;
 mod forward;
+#[cfg(test)]
+mod oracle;
 mod parked;
 mod passport;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod reading;
 mod requests;
 mod route;
 mod secured;
+mod sockets;
 mod statement;
 mod stream;
 mod talk;
@@ -48,10 +51,9 @@ use parked::{Next, Parked};
 use passport::Passport;
 use prometheus_client::metrics::gauge::Gauge;
 use requests::Requests;
-use socket2::{SockRef, TcpKeepalive};
+pub(crate) use sockets::{client_lost, tune};
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 use talk::Alone;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) waiting: Arc<Semaphore>,
     /// The gateway is told to stop.
     pub(crate) ending: Signal,
+    /// The time is over that sessions had to end by themselves after that.
+    pub(crate) closing: Signal,
     /// On the port for reads: who takes them.
     pub(crate) reading: Option<Arc<Reading>>,
 }
@@ -88,6 +92,7 @@ impl Shared {
             access,
             waiting: _,
             ending,
+            closing,
             reading: _,
         } = self;
         Self {
@@ -101,6 +106,7 @@ impl Shared {
             // Of its own: readers that wait for a replica take no place from writers that wait for MAIN.
             waiting: config.limits.places_to_wait(),
             ending: ending.clone(),
+            closing: closing.clone(),
             reading: Some(reading),
         }
     }
@@ -150,30 +156,6 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
             Box::pin(send_away(client, refusal)).await;
         }
     }
-}
-
-/// Small messages go at once, and a peer whose machine is gone is noticed within minutes: a silent one by keepalive, one
-/// that was sent something after `lost`. Without either it only takes longer.
-///
-/// What is accepted by a listener is tuned as that was.
-pub(crate) fn tune(socket: &SockRef<'_>, lost: Option<Duration>) {
-    socket.set_tcp_nodelay(true).ok();
-    socket.set_tcp_user_timeout(lost).ok();
-    let alive = TcpKeepalive::new()
-        .with_time(Duration::from_mins(1))
-        .with_interval(Duration::from_secs(15))
-        .with_retries(4);
-    socket.set_tcp_keepalive(&alive).ok();
-}
-
-/// When the system gives a client up that has not taken what it was sent.
-///
-/// The system does not tell a machine that is gone from a client that does not read, and keepalive waits as long as this,
-/// too. So it is later than what the gateway itself allows, and where that is much there is none.
-pub(crate) fn client_lost(stall: Duration) -> Option<Duration> {
-    const MARGIN: Duration = Duration::from_secs(30);
-    const MOST: Duration = Duration::from_mins(10);
-    (stall <= MOST).then(|| stall + MARGIN)
 }
 
 /// Counts itself as long as it lives, also when its session is aborted.
@@ -269,6 +251,8 @@ async fn go_on(shared: &Shared, client: &mut Client, mut attached: Box<Attached>
         let (end, now) = stay(shared, client, &mut inbox, &mut attached).await;
         if end == End::Cut {
             shared.metrics.cut_sessions.inc();
+        }
+        if matches!(end, End::Cut | End::Closing) {
             attached.backend.forget();
         }
         attached.leave();
@@ -279,7 +263,7 @@ async fn go_on(shared: &Shared, client: &mut Client, mut attached: Box<Attached>
             (End::NotReading, _) => return Over::NotReading,
             (End::Cut | End::Drained, With::Main) => "The MAIN was changed.",
             (End::Cut | End::Drained, With::Replica(_)) => "The replica takes no reads any more.",
-            (End::Ending, _) => ENDING,
+            (End::Ending | End::Closing, _) => ENDING,
             (End::NotMain, _) => "The database is not MAIN any more.",
             (End::Backend, With::Main) => {
                 shared.control.doubt();
@@ -345,14 +329,22 @@ async fn stay(shared: &Shared, client: &Client, inbox: &mut Inbox, attached: &mu
         };
         Box::pin(end).await
     };
+    // Nor does the time of the sessions end before the gateway is told to stop.
     let ending = async {
         shared.ending.given().await;
-        course.quiet().await;
+        let end = async {
+            tokio::select! {
+                biased;
+                () = course.quiet() => End::Ending,
+                () = shared.closing.given() => End::Closing,
+            }
+        };
+        Box::pin(end).await
     };
     let end = tokio::select! {
         biased;
         end = over => end,
-        () = ending => End::Ending,
+        end = ending => end,
         end = forward.run(inbox, owed) => end,
     };
     drop(counted);
@@ -467,16 +459,6 @@ mod tests {
 
     const fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
         size_of::<F>()
-    }
-
-    #[test]
-    fn the_system_gives_no_client_up_before_the_gateway_does() {
-        for seconds in [1, 120, 300, 600] {
-            let stall = Duration::from_secs(seconds);
-            assert!(client_lost(stall).unwrap() > stall);
-        }
-        // A client that is gone would be noticed as late.
-        assert_eq!(client_lost(Duration::from_hours(24)), None);
     }
 
     #[test]

@@ -2,10 +2,14 @@
 //! names; `tests` below call it with random bytes.
 
 use super::answers::Answers;
+use super::oracle::{Server, told, writes};
+use super::read_only::ReadOnly;
 use super::requests::{Requests, Seen};
 use super::statement::{Judgement, Statement};
 use super::talk::{Alone, Answer, Asked, Frame, Loss, Own, Reply, Talk};
 use crate::proxy_header::{self, Origin};
+use bolt::message::tag;
+use std::collections::VecDeque;
 
 /// In how large pieces a stream arrives; 0: at once.
 const PIECES: [usize; 4] = [0, 1, 3, 64];
@@ -14,36 +18,100 @@ fn pieces(data: &[u8], size: usize) -> impl Iterator<Item = &[u8]> {
     data.chunks(if size == 0 { data.len().max(1) } else { size })
 }
 
-/// What a client says is understood in the same way however it is cut, and nothing that was not said is kept back.
+/// What a client says is understood in the same way however it is cut, and nothing that was not said is kept back. Where
+/// only reads pass, nothing else is different.
 pub(crate) fn requests(data: &[u8]) {
-    let follow = |size| {
-        let mut requests = Requests::new();
-        let (mut events, mut total) = (Vec::new(), 0);
-        for piece in pieces(data, size) {
-            total += piece.len();
-            let mut input = piece;
-            loop {
-                match requests.next(&mut input) {
-                    Ok(Some(seen)) => {
-                        let at = total - input.len();
-                        events.push(match seen {
-                            Seen::RoleStatement { wire } | Seen::Write { wire } => (at - wire, None),
-                            Seen::Ended { tag, words, wire } => (at - wire, Some((tag, words))),
-                        });
-                    }
-                    Ok(None) => break,
-                    Err(_) => return events,
-                }
-            }
-            assert!(requests.undecided() <= requests.wire() && requests.wire() <= total);
-            assert!(!requests.is_between() || requests.undecided() == 0);
+    let [all, reads] = [false, true].map(|only_reads| {
+        let whole = follow(data, 0, only_reads);
+        for size in PIECES {
+            assert_eq!(
+                follow(data, size, only_reads),
+                whole,
+                "in pieces of {size}, only reads: {only_reads}"
+            );
         }
-        events
-    };
-    let whole = follow(0);
-    for size in PIECES {
-        assert_eq!(follow(size), whole, "in pieces of {size}");
+        whole
+    });
+    let passed = reads
+        .into_iter()
+        .filter(|seen| !matches!(seen, Seen::Write { .. }));
+    assert_eq!(passed.collect::<Vec<_>>(), all);
+}
+
+/// Everything that is seen of it, with the place of each begin in the place of its distance.
+fn follow(data: &[u8], size: usize, only_reads: bool) -> Vec<Seen> {
+    let mut requests = Requests::new();
+    requests.only_reads(only_reads);
+    let (mut events, mut total) = (Vec::new(), 0);
+    for piece in pieces(data, size) {
+        total += piece.len();
+        let mut input = piece;
+        loop {
+            let Ok(seen) = requests.next(&mut input) else {
+                return events;
+            };
+            let at = total - input.len();
+            events.push(match seen {
+                None => break,
+                Some(Seen::RoleStatement { wire }) => Seen::RoleStatement { wire: at - wire },
+                Some(Seen::Write { wire }) => Seen::Write { wire: at - wire },
+                Some(Seen::Ended { tag, words, wire }) => Seen::Ended {
+                    tag,
+                    words,
+                    wire: at - wire,
+                },
+            });
+        }
+        assert!(requests.undecided() <= requests.wire() && requests.wire() <= total);
+        assert!(!requests.is_between() || requests.undecided() == 0);
     }
+    events
+}
+
+/// A statement is a read or none however it is cut; one that writes is none; and where only reads pass it does not.
+pub(crate) fn read_only(data: &[u8]) {
+    let judge = |size| {
+        let mut statement = ReadOnly::new();
+        for piece in pieces(data, size) {
+            statement.read(piece);
+        }
+        statement.finish()
+    };
+    let reads = judge(0);
+    for size in PIECES {
+        assert_eq!(judge(size), reads, "in pieces of {size}");
+    }
+    assert!(!(reads && writes(data)), "it writes");
+    let mut statement = Statement::new();
+    statement.read(data);
+    let is_role = statement.finish() == Judgement::Role;
+    for size in PIECES {
+        let seen = follow(&run(data), size, true);
+        let refused = match seen.first() {
+            Some(Seen::RoleStatement { .. }) => Some(true),
+            Some(Seen::Write { .. }) => Some(false),
+            Some(Seen::Ended { .. }) | None => None,
+        };
+        let expected = (is_role || !reads).then_some(is_role);
+        assert_eq!(refused, expected, "in pieces of {size}: {seen:?}");
+    }
+}
+
+/// The message RUN with this statement, in one chunk or more.
+fn run(statement: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(statement.len()).unwrap_or(u32::MAX);
+    let mut payload = vec![0xB3, tag::RUN, 0xD2];
+    payload.extend_from_slice(&size.to_be_bytes());
+    payload.extend_from_slice(statement);
+    payload.extend_from_slice(&[0xA0, 0xA0]);
+    let mut bytes = Vec::new();
+    for chunk in payload.chunks(1000) {
+        let size = u16::try_from(chunk.len()).unwrap_or(u16::MAX);
+        bytes.extend_from_slice(&size.to_be_bytes());
+        bytes.extend_from_slice(chunk);
+    }
+    bytes.extend_from_slice(&[0, 0]);
+    bytes
 }
 
 /// What a database says is understood in the same way however it is cut.
@@ -89,8 +157,8 @@ pub(crate) fn statement(data: &[u8]) {
     }
 }
 
-/// Whatever was asked and answered: every request that is left gets one reply, and nobody is told that nothing was
-/// committed after something was asked for that commits.
+/// Whatever was asked and answered, by a server or by nobody who is one: every request that is left gets one reply, and
+/// nobody is told that nothing was committed after something was asked for that commits.
 pub(crate) fn talk(data: &[u8]) {
     let mut talk = Talk::default();
     let mut left = Vec::new();
@@ -117,13 +185,51 @@ pub(crate) fn talk(data: &[u8]) {
         assert_eq!(talk.unanswered(), left.len());
         assert!(left.is_empty() || !talk.is_quiet());
     }
-    let failed = talk.is_failed();
     let replies = talk.left(false).replies;
     assert_eq!(replies.len(), left.len());
-    if let (Some(Asked::Commit), Some(reply), false) = (left.first(), replies.first(), failed) {
-        assert_eq!(*reply, Reply::Failure(Loss::Unknown));
+    for (index, reply) in replies.iter().enumerate() {
+        let mut after = left
+            .iter()
+            .skip(index)
+            .take_while(|asked| **asked != Asked::Reset);
+        let commit = after.any(|asked| matches!(asked, Asked::Commit | Asked::Run(Frame::Commit)));
+        assert!(
+            !commit || *reply != Reply::Failure(Loss::Nothing),
+            "{left:?}: {replies:?}"
+        );
     }
+    beside_a_server(data);
     alone(data);
+}
+
+/// A server is ahead of what its client has heard: of whatever it has committed meanwhile the client is told that nobody
+/// knows.
+fn beside_a_server(data: &[u8]) {
+    let (mut server, mut talk) = (Server::default(), Talk::default());
+    let mut unheard = VecDeque::new();
+    for byte in data {
+        let next = asked(byte & 0x0F).filter(|asked| *asked != Asked::Goodbye);
+        if let Some(asked) = next {
+            talk.asked(asked);
+            let (answer, committed) = server.take(asked, byte & 0x10 != 0, byte & 0x20 != 0);
+            unheard.push_back((asked, answer, committed));
+        }
+        for (_, answer, _) in unheard.drain(..usize::from(byte >> 6).min(unheard.len())) {
+            talk.answered(answer);
+        }
+    }
+    let left: Vec<_> = unheard.iter().map(|(asked, ..)| *asked).collect();
+    let replies = talk.clone().left(false).replies;
+    for (index, (_, _, committed)) in unheard.iter().enumerate() {
+        if *committed {
+            let told = told(&replies, &left, index);
+            assert_eq!(
+                told,
+                Some(Loss::Unknown),
+                "{index} of {left:?}: {replies:?} {talk:?}"
+            );
+        }
+    }
 }
 
 /// A session without a database says IGNORED only after a failure, and RESET ends every trouble.
@@ -194,6 +300,7 @@ mod tests {
             requests(&data);
             answers(&data);
             statement(&data);
+            read_only(&data);
             talk(&data);
             header(&data);
         }
@@ -206,9 +313,79 @@ mod tests {
             requests(&data);
             answers(&data);
             statement(&data);
+            read_only(&data);
             header(&data);
         }
+
+        #[test]
+        fn they_hold_for_statements_that_almost_write(
+            words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..12),
+        ) {
+            let data = [b"MATCH (n) ", words.concat().as_slice()].concat();
+            read_only(&data);
+            requests(&run(&data));
+        }
     }
+
+    proptest! {
+        // Most of what is asked at random fails at once, and then nothing commits until it is reset.
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 20_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_a_server_has_committed_is_never_called_nothing(
+            asked in prop::collection::vec((0..10_u8, prop::bool::weighted(0.1), any::<bool>(), 0..4_u8), 0..16),
+        ) {
+            let byte = |(asked, fails, more, heard): &(u8, bool, bool, u8)| {
+                *asked | u8::from(*fails) << 4 | u8::from(*more) << 5 | *heard << 6
+            };
+            beside_a_server(&asked.iter().map(byte).collect::<Vec<_>>());
+        }
+    }
+
+    /// What nobody finds at random: a client that acknowledges failures before it hears of them.
+    #[test]
+    fn what_comes_after_a_transaction_that_is_gone_is_not_called_a_part_of_it() {
+        const HEARD: u8 = 1 << 6;
+        const FAILS: u8 = 1 << 4;
+        let (run, begin_in_words, begin, commit, fetch, acknowledge) = (0, 1, 4, 5, 7, 9);
+        beside_a_server(&[begin | HEARD, commit, acknowledge, acknowledge, run, fetch]);
+        beside_a_server(&[begin_in_words | HEARD, fetch | FAILS, acknowledge, run, fetch]);
+        beside_a_server(&[
+            begin_in_words | HEARD,
+            fetch | FAILS | HEARD,
+            acknowledge | HEARD,
+            run | HEARD,
+            fetch,
+        ]);
+    }
+
+    /// What a statement is made of, or what hides it.
+    const WORDS: [&[u8]; 24] = [
+        b"SET",
+        b"create",
+        b"DETACH",
+        b"dElEtE",
+        b"RETURN n",
+        b"CALL",
+        b"{",
+        b"settings",
+        b"1",
+        b"0x",
+        b"_",
+        b" ",
+        b"\n",
+        b".",
+        b":",
+        b"$",
+        b"|",
+        b"'",
+        b"\"",
+        b"`",
+        b"\\",
+        b"/",
+        b"//",
+        b"/**/",
+    ];
 
     /// Chunks, messages, words and headers, or pieces of them.
     const PARTS: [&[u8]; 18] = [

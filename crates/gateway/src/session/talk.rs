@@ -124,11 +124,20 @@ pub(crate) struct Talk {
     bound: bool,
 }
 
+/// Whether a transaction is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Transaction {
+    #[default]
+    No,
+    /// It was begun in words, and nobody has heard that their result was fetched: whether it holds is the server's affair.
+    Perhaps,
+    Yes,
+}
+
 /// What a server is in the middle of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct At {
-    /// A transaction is open.
-    transaction: bool,
+    transaction: Transaction,
     /// A statement ran whose result was not fetched to its end.
     open: Option<Frame>,
     /// Some of that result was fetched: a statement that commits in batches has begun to.
@@ -169,7 +178,11 @@ impl Talk {
 
     /// Nothing is under way: no request, no transaction, no result.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.waiting.is_empty() && (self.at.failed || (!self.at.transaction && self.at.open.is_none()))
+        let At {
+            transaction, open, ..
+        } = self.at;
+        let idle = transaction == Transaction::No && open.is_none();
+        self.waiting.is_empty() && (self.at.failed || idle)
     }
 
     /// Its database is gone. `begun`: a part of the next request was sent on, but not all of it.
@@ -186,7 +199,7 @@ impl Talk {
                 Asked::AckFailure if at.failed => Reply::Success,
                 _ if at.failed => Reply::Ignored,
                 // The transaction is gone with the connection, and that is what was asked for.
-                Asked::Rollback if at.transaction => Reply::Success,
+                Asked::Rollback if at.transaction != Transaction::No => Reply::Success,
                 _ => {
                     let mut ahead = at;
                     let until_reset = waiting.iter().take_while(|next| **next != Asked::Reset);
@@ -202,10 +215,15 @@ impl Talk {
                 Reply::Failure(_) => Answer::Failure,
             };
             at.answered(asked, answer);
+            if let Reply::Failure(_) = reply {
+                // Gone with the connection, or ended before that: what is asked after the failure is in none.
+                at.transaction = Transaction::No;
+            }
             replies.push(reply);
         }
-        let amid = !at.failed && (at.transaction || at.open.is_some() || begun);
-        let in_batches = at.paged && !at.transaction && at.open == Some(Frame::Plain);
+        let transaction = at.transaction != Transaction::No;
+        let amid = !at.failed && (transaction || at.open.is_some() || begun);
+        let in_batches = at.paged && at.transaction != Transaction::Yes && at.open == Some(Frame::Plain);
         let alone = Alone {
             failed: at.failed,
             lost: amid.then_some(if in_batches { Loss::Unknown } else { Loss::Nothing }),
@@ -227,16 +245,18 @@ impl At {
             (_, Answer::Failure) => (self.failed, self.open) = (true, None),
             (Asked::Run(frame), Answer::Success | Answer::More) => {
                 (self.open, self.paged) = (Some(frame), false);
-                self.transaction |= frame == Frame::Begin;
-            }
-            (Asked::Fetch, Answer::Success) => {
-                if let Some(Frame::Commit | Frame::Rollback) = self.open.take() {
-                    self.transaction = false;
+                if (frame, self.transaction) == (Frame::Begin, Transaction::No) {
+                    self.transaction = Transaction::Perhaps;
                 }
             }
-            (Asked::Begin, Answer::Success | Answer::More) => self.transaction = true,
+            (Asked::Fetch, Answer::Success) => match self.open.take() {
+                Some(Frame::Begin) => self.transaction = Transaction::Yes,
+                Some(Frame::Commit | Frame::Rollback) => self.transaction = Transaction::No,
+                Some(Frame::Plain) | None => {}
+            },
+            (Asked::Begin, Answer::Success | Answer::More) => self.transaction = Transaction::Yes,
             (Asked::Commit | Asked::Rollback, Answer::Success | Answer::More) => {
-                (self.transaction, self.open) = (false, None);
+                (self.transaction, self.open) = (Transaction::No, None);
             }
             (Asked::AckFailure, Answer::Success | Answer::More) => self.failed = false,
         }
@@ -244,13 +264,13 @@ impl At {
 
     /// May a server that is here commit something because of this request? Then on to where it may be afterwards.
     fn may_commit(&mut self, asked: Asked) -> bool {
+        let of_its_own = self.transaction != Transaction::Yes;
         let may = match asked {
             Asked::Commit | Asked::Run(Frame::Commit) => true,
-            // Whether a BEGIN in words holds before its result was fetched is the server's affair.
-            Asked::Run(Frame::Plain) => !self.transaction || self.open == Some(Frame::Begin),
+            Asked::Run(Frame::Plain) => of_its_own,
             Asked::Fetch => match self.open {
                 Some(Frame::Commit) => true,
-                Some(Frame::Plain) => !self.transaction,
+                Some(Frame::Plain) => of_its_own,
                 Some(Frame::Begin | Frame::Rollback) | None => false,
             },
             Asked::Run(Frame::Begin | Frame::Rollback)

@@ -1,6 +1,6 @@
 //! What becomes of a read session when its replica may not be read from any more.
 
-use crate::bed::{PATIENCE, count, metric, no_main, serving, taken, until, write};
+use crate::bed::{PATIENCE, count, metric, moving, no_main, serving, taken, until, write};
 use crate::reads_bed::{POLICY, World, failure, run, who};
 use bolt::message::{Amount, FailureClass, Fetch, Request, Run};
 use mainstay_core::memgraph::ids::{Ordinal, ProcessId, ResetId, Term};
@@ -161,6 +161,36 @@ async fn when_main_moves_sessions_log_in_with_the_next_one_and_see_nothing() {
     assert_eq!(world.pod_of(&mut idle).await, 2);
     busy.reset().await.unwrap();
     assert_eq!(world.pod_of(&mut busy).await, 2);
+}
+
+#[tokio::test]
+async fn a_planned_move_waits_for_reads_that_run_and_is_confirmed_when_the_last_one_has_ended() {
+    // Patience is longer than what MAIN last said of its replicas counts: that they are not asked for any more is no
+    // reason to end what runs.
+    let world = World::with(&["ASYNC"], POLICY, |config| {
+        config.timeouts.transactions = PATIENCE;
+    })
+    .await;
+    let (mut busy, mut idle) = (world.reader().await.unwrap(), world.reader().await.unwrap());
+    busy.begin().await.unwrap();
+    count(&mut busy).await;
+    let begun = moving(&serving(4, 0), 1);
+    world.tell(&begun);
+    left(&world).await;
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(world.bed.gateway.confirmation().term, Term(4), "somebody reads");
+    count(&mut busy).await;
+    assert!(matches!(busy.commit().await.unwrap(), Message::Success(_)));
+    until("confirmed", async || {
+        world.bed.gateway.confirmation().term == Term(5)
+    })
+    .await;
+    world.pods[0].mark(5).await;
+    world.tell(&taken(&begun, 0));
+    count(&mut idle).await;
+    count(&mut busy).await;
+    let told = metric(&world.bed.gateway, "lost_total{kind=\"nothing\"}").await;
+    assert_eq!(told.to_string(), "0");
 }
 
 #[tokio::test]

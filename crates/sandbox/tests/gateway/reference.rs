@@ -7,9 +7,10 @@ use crate::bed::{
 };
 use crate::reads_bed::{free_port, run};
 use crate::scripted::{VERSION, done, framed, let_in, log_in};
-use bolt::message::{Extra, FailureClass, Request, Response, Run};
+use bolt::message::{Extra, FailureClass, Fetch, Request, Response, Run};
 use bolt::packstream::{Value, dict};
 use mainstay_core::memgraph::ids::Term;
+use sandbox::standin::memgraph::Fault;
 use sandbox::standin::memgraph::client::{Client, Message};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -352,6 +353,49 @@ async fn g6_a_transaction_that_does_not_end_is_ended_with_the_drain() {
     timeout(PATIENCE, bed.gateway.shutdown()).await.unwrap();
     assert!(is_cut(&mut client).await);
     until("gone", async || main.count().await == 0).await;
+}
+
+/// A connection that is only closed says to some drivers that they may try again, and the write would be there twice.
+#[tokio::test]
+async fn g6_a_commit_that_outlasts_the_drain_is_called_unknown_and_an_open_transaction_may_be_tried_again() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.timeouts.drain = Duration::from_millis(300);
+    })
+    .await;
+    let (mut committing, mut alone, mut open) = (
+        bed.client().await.unwrap(),
+        bed.client().await.unwrap(),
+        bed.client().await.unwrap(),
+    );
+    for client in [&mut committing, &mut open] {
+        client.begin().await.unwrap();
+        write(client).await.unwrap();
+    }
+    main.server.inject(&Fault::SlowBolt { ms: 20_000 }).unwrap();
+    committing.send(&Request::Commit).await.unwrap();
+    let query = Request::Run(Run::new("CREATE (:P)"));
+    for request in [&query, &Request::Pull(Fetch::ALL)] {
+        alone.send(request).await.unwrap();
+    }
+    open.send(&query).await.unwrap();
+    let told = async {
+        for (client, code) in [
+            (&mut committing, "Memgraph.ClientError.Transaction.OutcomeUnknown"),
+            (&mut alone, "Memgraph.ClientError.Transaction.OutcomeUnknown"),
+            (&mut open, "Memgraph.TransientError.MemgraphError.MemgraphError"),
+        ] {
+            let told = client.receive().await.unwrap();
+            assert!(
+                matches!(&told, Message::Failure(told) if told.code == code && told.message.contains("shutting down")),
+                "{told:?}"
+            );
+        }
+    };
+    let began = Instant::now();
+    let ((), ()) = tokio::join!(told, bed.gateway.shutdown());
+    assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for it");
+    assert!(is_cut(&mut committing).await);
 }
 
 #[tokio::test]

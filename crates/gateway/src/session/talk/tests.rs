@@ -1,3 +1,4 @@
+use super::super::oracle::{Server, told};
 use super::*;
 
 const ALPHABET: [Asked; 10] = [
@@ -12,73 +13,6 @@ const ALPHABET: [Asked; 10] = [
     Asked::AckFailure,
     Asked::Other,
 ];
-
-/// A server that commits, written as Memgraph does it: a statement runs when its result is fetched, and what the
-/// machine under test guesses is known here.
-#[derive(Clone, Copy, Debug, Default)]
-struct Server {
-    transaction: bool,
-    open: Option<Frame>,
-    failed: bool,
-}
-
-impl Server {
-    /// What it answers, and whether it committed. `fails`: this request fails. `more`: a fetch leaves something.
-    fn take(&mut self, asked: Asked, fails: bool, more: bool) -> (Answer, bool) {
-        if asked == Asked::Reset {
-            *self = Self::default();
-            return (Answer::Success, false);
-        }
-        if self.failed {
-            let cleared = asked == Asked::AckFailure;
-            self.failed = !cleared;
-            return (if cleared { Answer::Success } else { Answer::Ignored }, false);
-        }
-        let possible = match asked {
-            Asked::Begin | Asked::Run(Frame::Begin) => !self.transaction && self.open.is_none(),
-            Asked::Commit | Asked::Rollback => self.transaction,
-            Asked::Run(Frame::Commit | Frame::Rollback) => self.transaction && self.open.is_none(),
-            Asked::Run(Frame::Plain) => self.transaction || self.open.is_none(),
-            Asked::Fetch => self.open.is_some(),
-            Asked::AckFailure => false,
-            Asked::Reset | Asked::Goodbye | Asked::Other => true,
-        };
-        if fails || !possible {
-            (self.failed, self.open) = (true, None);
-            return (Answer::Failure, false);
-        }
-        match asked {
-            Asked::Run(frame) => {
-                self.open = Some(frame);
-                (Answer::Success, false)
-            }
-            Asked::Begin => {
-                self.transaction = true;
-                (Answer::Success, false)
-            }
-            Asked::Commit | Asked::Rollback => {
-                (self.transaction, self.open) = (false, None);
-                (Answer::Success, asked == Asked::Commit)
-            }
-            Asked::Fetch if more && self.open == Some(Frame::Plain) => (Answer::More, false),
-            Asked::Fetch => {
-                let frame = self.open.take();
-                let committed = match frame {
-                    Some(Frame::Plain) => !self.transaction,
-                    Some(Frame::Commit) => true,
-                    _ => false,
-                };
-                match frame {
-                    Some(Frame::Begin) => self.transaction = true,
-                    Some(Frame::Commit | Frame::Rollback) => self.transaction = false,
-                    Some(Frame::Plain) | None => {}
-                }
-                (Answer::Success, committed)
-            }
-            Asked::Reset | Asked::AckFailure | Asked::Goodbye | Asked::Other => (Answer::Success, false),
-        }
-    }
-}
 
 /// Every sequence of up to `length` requests.
 fn sequences(length: u32, mut each: impl FnMut(&[Asked])) {
@@ -96,18 +30,6 @@ fn sequences(length: u32, mut each: impl FnMut(&[Asked])) {
             each(&asked);
         }
     }
-}
-
-/// The last failure that a client was told of at or before this request, unless RESET came between.
-fn told(replies: &[Reply], asked: &[Asked], index: usize) -> Option<Loss> {
-    for (reply, asked) in replies.iter().zip(asked).take(index + 1).rev() {
-        match (reply, asked) {
-            (Reply::Failure(loss), _) => return Some(*loss),
-            (_, Asked::Reset) => return None,
-            (Reply::Success | Reply::Ignored, _) => {}
-        }
-    }
-    None
 }
 
 /// Every sequence, every point of answering, every point the server got to, every place of a failure.

@@ -79,7 +79,7 @@ impl Site<'_> {
     fn gateway_times(&self) -> GatewayTimes {
         let spec = &self.cluster.spec.gateway;
         spec.times().unwrap_or_else(|_| GatewayTimes {
-            hold: Duration::from_secs(10),
+            hold: Duration::from_secs(15),
             drain: Duration::from_secs(20),
             idle: None,
             connect: Duration::from_secs(1),
@@ -130,8 +130,11 @@ impl Site<'_> {
             route_ttl,
             wake,
         } = self.gateway_times();
-        // The operator waits as long as the whole move may take: the gateway must have confirmed by then.
+        // The operator waits as long as the whole move may take: the gateway must have confirmed by then. And everybody who
+        // has no transaction is held meanwhile: for the sake of one that does not end they must not be told that it took too
+        // long, before the next MAIN had its half of the time.
         let moves = times::duration(&self.cluster.spec.failover.drain).unwrap_or(Duration::from_secs(10));
+        let transactions = moves.min(hold) / 2;
         let millis = |flag: &str, time: Duration| format!("--{flag}={}ms", time.as_millis());
         let mut all = vec![
             "gateway".to_owned(),
@@ -147,7 +150,7 @@ impl Site<'_> {
             millis("client-timeout", login),
             millis("stall-timeout", stall),
             millis("route-ttl", route_ttl),
-            millis("transactions", moves / 2),
+            millis("transactions", transactions),
             format!("--max-connections={max_connections}"),
         ];
         all.extend(idle.map(|idle| millis("idle", idle)));
@@ -384,6 +387,26 @@ mod tests {
                 .iter()
                 .any(|arg| arg.contains("max-waiting"))
         );
+    }
+
+    #[test]
+    fn transactions_have_half_of_a_move_and_no_more_than_half_of_what_others_are_held_for() {
+        for (drain, hold, transactions) in [
+            ("10s", "15s", 5_000),
+            ("45s", "10s", 5_000),
+            ("45s", "10m", 22_500),
+            ("4s", "10m", 2_000),
+            ("10s", "0s", 0),
+        ] {
+            let all = built(&json!({ "failover": { "drain": drain }, "gateway": { "hold": hold } }));
+            let flag = format!("--transactions={transactions}ms");
+            assert!(
+                arguments(&all).contains(&flag),
+                "{drain}, {hold}: {:?}",
+                arguments(&all)
+            );
+        }
+        assert!(arguments(&built(&json!({}))).contains(&"--transactions=5000ms".to_owned()));
     }
 
     #[test]
