@@ -19,9 +19,11 @@ mod ring {
     mod hibernate;
     mod holds;
     mod invariants;
+    mod leaving;
     mod situation;
     mod sleeping;
     mod table;
+    mod unheard;
     mod unseen;
     mod ways_out;
 }

@@ -2,6 +2,7 @@
 
 use super::spec::{Autoreplacement, Engine, Rack, RingClusterSpec};
 use crate::memgraph::{BadSpec, parse_moment};
+use crate::times::duration;
 use mainstay_core::ring::ids::{Location, Member, Name, ParseIdError};
 use mainstay_core::ring::spec::{self as core, Declared, Managed, NotAVersion, ScyllaVersion, Timing};
 use mainstay_core::time::Time;
@@ -27,6 +28,9 @@ pub enum BadRing {
     /// Nobody is declared.
     #[error("spec.racks declares no member: write members: 1 in one of them at least")]
     Nobody,
+    /// Not a length of time.
+    #[error("spec.autoreplacement.startLimit is not a duration: `{0}`; write for example 24h")]
+    StartLimit(String),
     /// The pause.
     #[error(transparent)]
     Pause(#[from] BadSpec),
@@ -90,7 +94,12 @@ impl RingClusterSpec {
             enabled,
             accept_loss,
             tries,
-        } = self.autoreplacement;
+            start_limit,
+        } = &self.autoreplacement;
+        let limit = match start_limit {
+            Some(text) => duration(text).ok_or_else(|| BadRing::StartLimit(text.clone()))?,
+            None => timing.limit,
+        };
         let dc: Name = self.datacenter.parse()?;
         let prefix = self.prefix(cluster);
         let mut members = Vec::new();
@@ -123,11 +132,11 @@ impl RingClusterSpec {
                 None => Managed::Here,
             },
             members,
-            automatic: enabled,
-            accept_loss,
+            automatic: *enabled,
+            accept_loss: *accept_loss,
             authentication: self.authentication,
-            tries,
-            timing,
+            tries: *tries,
+            timing: Timing { limit, ..timing },
         })
     }
 
@@ -141,6 +150,7 @@ impl RingClusterSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn spec(text: &str) -> RingClusterSpec {
         serde_json::from_str(text).unwrap()
@@ -160,6 +170,26 @@ mod tests {
         );
         assert_eq!(parsed.engine, core::Engine::Scylla("2025.2".parse().unwrap()));
         assert!(parsed.automatic && !parsed.accept_loss && parsed.tries == 3);
+    }
+
+    #[test]
+    fn a_start_may_take_as_long_as_is_declared_and_six_hours_otherwise() {
+        let with = |fields: &str| {
+            let text = format!(
+                r#"{{"image": "scylla:2025.2.1", "racks": [{{"name": "a", "members": 1}}], "autoreplacement": {{{fields}}}}}"#
+            );
+            spec(&text).parse("ring", Timing::default())
+        };
+        let limit = |fields: &str| with(fields).unwrap().timing.limit;
+        assert_eq!(limit(""), Duration::from_hours(6));
+        assert_eq!(limit(r#""startLimit": "36h""#), Duration::from_hours(36));
+        let rest = Timing {
+            limit: Duration::from_hours(6),
+            ..with(r#""startLimit": "36h""#).unwrap().timing
+        };
+        assert_eq!(rest, Timing::default(), "nothing else changes");
+        let bad = BadRing::StartLimit("soon".to_owned());
+        assert_eq!(with(r#""startLimit": "soon""#), Err(bad));
     }
 
     #[test]

@@ -208,6 +208,12 @@ pub struct Autoreplacement {
     #[serde(default = "three")]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 10").message("spec.autoreplacement.tries is 1 to 10"))]
     pub tries: u32,
+    /// A start that is not finished by then has failed, and its pod is ended; 6h if not given. Streaming terabytes takes
+    /// longer: a large node needs more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('10m') && duration(self) <= duration('720h')").message("spec.autoreplacement.startLimit is a duration of 10m to 720h, such as 24h"))]
+    pub start_limit: Option<String>,
 }
 
 const fn yes() -> bool {
@@ -224,6 +230,7 @@ impl Default for Autoreplacement {
             enabled: yes(),
             accept_loss: false,
             tries: three(),
+            start_limit: None,
         }
     }
 }

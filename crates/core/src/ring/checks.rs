@@ -361,6 +361,9 @@ fn hands_off(case: &Case<'_>) -> Option<Check> {
         Some(Check::Maintenance)
     } else if member.replace_label && !case.manual {
         Some(Check::Label)
+    } else if !case.manual && !case.view.spec().automatic {
+        // Switched off meanwhile: what was begun is not gone on with.
+        Some(Check::NotAutomatic)
     } else {
         None
     }

@@ -143,7 +143,7 @@ fn begin(view: &View<'_>) -> Plan {
     away
 }
 
-/// Disks that a gate refuses for good: only a human can put that right.
+/// Disks that a gate refuses for good, or had no record to refuse by: only a human can put that right.
 fn wrong_disks(view: &View<'_>, plan: Plan) -> Plan {
     view.seen.members.iter().fold(plan, |plan, m| {
         let member = m.member.clone();
@@ -151,7 +151,15 @@ fn wrong_disks(view: &View<'_>, plan: Plan) -> Plan {
             Some(Found::Retired(_)) => plan.also(Why::RetiredDisk { member }),
             Some(Found::Foreign(_)) => plan.also(Why::ForeignDisk { member }),
             Some(Found::Damaged) => plan.also(Why::DamagedDisk { member }),
-            _ => plan,
+            Some(Found::Started(host)) => match view.ledger.owner_of(host) {
+                Some(owner) if *owner != member => plan.also(Why::ForeignNode {
+                    member,
+                    host,
+                    owner: owner.clone(),
+                }),
+                _ => plan,
+            },
+            Some(Found::StartedWith(_) | Found::Empty | Found::Unfinished(_)) | None => plan,
         }
     })
 }

@@ -4,6 +4,7 @@ use super::ids::{HostId, Member};
 use super::ledger::Known;
 use super::observed::{Answer, Liveness, MemberView, NodeState, Pod, Seen};
 use super::reason::Why;
+use super::spec::Managed;
 use super::stamp::Found;
 use super::step::Plan;
 use super::view::View;
@@ -53,7 +54,12 @@ pub(super) fn turn(view: &View<'_>) -> Option<Plan> {
 
 /// What is new about one member.
 fn learnt(view: &View<'_>, m: &MemberView) -> Option<(Known, Why)> {
-    view.spec().declared(&m.member)?;
+    // One that is not declared any more and still runs must be on record as well: only who is on record is told to leave.
+    // Where scylla-operator runs the pods, nobody is.
+    let runs_here = view.spec().managed == Managed::Here && m.pod.is_some();
+    if view.spec().declared(&m.member).is_none() && !runs_here {
+        return None;
+    }
     let node = agreed(view, m)?;
     let member = m.member.clone();
     let known = view.ledger.known.get(&m.member);

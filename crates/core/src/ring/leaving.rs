@@ -6,6 +6,7 @@ use super::learn::has_left;
 use super::ledger::{Known, Phase, Task, Work};
 use super::observed::{Answer, Liveness, MemberView, NodeState, Seen};
 use super::reason::{Check, Why};
+use super::stamp::Found;
 use super::step::{Plan, Step};
 use super::view::View;
 
@@ -17,18 +18,35 @@ pub(super) fn begin(view: &View<'_>) -> Plan {
             continue;
         }
         let Some(known) = view.ledger.known.get(&m.member) else {
-            match clear(view, m) {
-                Some(done) => return done,
-                None => continue,
+            let done = stranger(view, m);
+            if !done.steps.is_empty() {
+                return done;
             }
+            plan.reasons.extend(done.reasons);
+            continue;
         };
         let member = m.member.clone();
-        match obstacle(view, &member, known) {
-            Some(check) => plan = plan.also(Why::LeaveLater { member, check }),
+        match hindrance(view, &member, known) {
+            Some(why) => plan = plan.also(why),
             None => return leave(view, member, known),
         }
     }
     plan
+}
+
+/// Why it stays for now. Waiting brings no disk back, nor makes a keyspace do with fewer members: then a human is asked.
+fn hindrance(view: &View<'_>, member: &Member, known: &Known) -> Option<Why> {
+    let (of, host) = (member.clone(), known.host);
+    if view.is_lost(member) {
+        return Some(Why::LeaveLost { member: of, host });
+    }
+    obstacle(view, member, known).map(|check| {
+        if check.needs_human() {
+            Why::LeaveHeld { member: of, check }
+        } else {
+            Why::LeaveLater { member: of, check }
+        }
+    })
 }
 
 fn leave(view: &View<'_>, member: Member, known: &Known) -> Plan {
@@ -57,9 +75,11 @@ fn obstacle(view: &View<'_>, member: &Member, known: &Known) -> Option<Check> {
     }
     let down = |a: &&Answer| {
         let node = a.nodes.iter().find(|n| n.owner && n.liveness != Liveness::Up)?;
-        Some(Check::OtherDown {
-            other: node.host,
-            by: a.by.clone(),
+        let (host, by) = (node.host, a.by.clone());
+        Some(if host == known.host {
+            Check::ItselfDown { host, by }
+        } else {
+            Check::OtherDown { other: host, by }
         })
     };
     let check = witnesses.iter().find_map(down);
@@ -86,10 +106,10 @@ fn crowded(view: &View<'_>, known: &Known, witnesses: &[&Answer]) -> Option<Chec
     let crowded = keyspaces()
         .filter_map(|(_, k)| Some((k, *k.copies.as_ref()?.get(dc)?)))
         .find_map(|(k, copies)| {
-            (copies > left).then(|| Check::TooFewCopies {
+            (copies > left).then(|| Check::CopiesNeeded {
                 keyspace: k.name.clone(),
                 copies,
-                lost: 1,
+                left,
             })
         });
     crowded.or_else(|| checks::untold(keyspaces()))
@@ -117,7 +137,7 @@ pub(super) fn go_on(view: &View<'_>, work: &Work, left: &Known) -> Plan {
     if stays && view.spec().declared(&member).is_some() {
         return plan.write(view.ledger.idle());
     }
-    match obstacle(view, &member, left) {
+    match hindrance(view, &member, left) {
         None if stays => {
             let host = left.host;
             plan.then(Step::Decommission { member, host })
@@ -126,18 +146,16 @@ pub(super) fn go_on(view: &View<'_>, work: &Work, left: &Known) -> Plan {
             let host = left.host;
             plan.also(Why::LeftHalfway { member, host })
         }
-        Some(check) if gives_way(view, work, left, stays) => {
-            Plan::because(Why::LeaveLater { member, check }).write(view.ledger.idle())
-        }
+        Some(why) if gives_way(view, work, left, stays) => Plan::because(why).write(view.ledger.idle()),
         _ => plan,
     }
 }
 
-/// It has not begun to leave, and cannot while another member is lost: that one is replaced first, so the place is given
-/// back. Not at once: whoever wrote this work may be about to tell the node.
+/// It has not begun to leave, and cannot: another member is lost, which is replaced first, or itself is. So the place is
+/// given back. Not at once: whoever wrote this work may be about to tell the node.
 fn gives_way(view: &View<'_>, work: &Work, known: &Known, stays: bool) -> bool {
     let others = || view.ledger.known.keys().filter(|m| **m != work.member);
-    let hindered = others().any(|m| view.is_lost(m));
+    let hindered = others().any(|m| view.is_lost(m)) || view.is_lost(&work.member);
     // If nobody else is left, what it says of itself frees the place, and puts nothing on record.
     let deserted = others().all(|m| view.is_lost(m));
     let own_word = |a: &Answer| {
@@ -149,15 +167,51 @@ fn gives_way(view: &View<'_>, work: &Work, known: &Known, stays: bool) -> bool {
     waited && hindered && (stays || (deserted && settled))
 }
 
-/// The objects of a member that is neither declared nor in the ring.
-fn clear(view: &View<'_>, m: &MemberView) -> Option<Plan> {
+/// A member that is neither declared nor on record: its objects go if it is not in the ring.
+fn stranger(view: &View<'_>, m: &MemberView) -> Plan {
     let witnesses = view.witnesses(&m.member);
-    let address = m.address;
-    let listed = |a: &&Answer| address.is_some_and(|at| a.at_address(at).next().is_some());
-    let complete = witnesses.len() >= view.ledger.known.len().max(1);
-    if !complete || witnesses.iter().any(listed) {
-        return None;
+    if witnesses.len() < view.ledger.known.len().max(1) {
+        return Plan::default();
     }
+    let Some(address) = m.address.filter(|_| !lives(view, m, &witnesses)) else {
+        return unplaced(m);
+    };
+    // It is put on record when it is Normal, or goes when it has left.
+    if witnesses.iter().any(|a| a.at_address(address).next().is_some()) {
+        return Plan::default();
+    }
+    clear(m)
+}
+
+/// Does somebody list the node that was started from its disk, at whatever address? Its Service may be a new one, and the
+/// others know it at the old one's until its pod restarts.
+fn lives(view: &View<'_>, m: &MemberView, witnesses: &[&Answer]) -> bool {
+    let mut nodes = witnesses.iter().flat_map(|a| &a.nodes).filter(|n| n.counts());
+    match m.pod.as_ref().and_then(|p| p.report).map(|r| r.found) {
+        Some(Found::Started(host)) => nodes.any(|n| n.host == host),
+        // Nobody knows under which host id; so whoever belongs to no member may be it.
+        Some(Found::StartedWith(_)) => nodes.any(|n| view.member_of(n.host, n.address).is_none()),
+        Some(
+            Found::Empty | Found::Unfinished(_) | Found::Retired(_) | Found::Foreign(_) | Found::Damaged,
+        )
+        | None => false,
+    }
+}
+
+/// Nobody can tell it from the others by an address, so it is neither put on record nor cleared away. Not told while it
+/// goes: then its claim goes first, and its Service before its pod.
+fn unplaced(m: &MemberView) -> Plan {
+    let stays = m.pod.as_ref().is_some_and(|p| !p.terminating) && m.claim.is_some_and(|c| !c.terminating);
+    let member = m.member.clone();
+    if stays {
+        Plan::because(Why::LeaveUnplaced { member })
+    } else {
+        Plan::default()
+    }
+}
+
+/// Nothing of it is in the ring.
+fn clear(m: &MemberView) -> Plan {
     let member = m.member.clone();
     let plan = Plan::because(Why::HasLeft {
         member: member.clone(),
@@ -169,5 +223,5 @@ fn clear(view: &View<'_>, m: &MemberView) -> Option<Plan> {
         }),
         None => plan,
     };
-    Some(plan.then(Step::Retire { member }))
+    plan.then(Step::Retire { member })
 }

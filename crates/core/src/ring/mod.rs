@@ -14,6 +14,7 @@
 //! | `decide` | the driver |
 //! | `learn`, `print` | who is known, by the word of others; the records, printed |
 //! | `joining`, `replacing`, `retry`, `leaving` | what is done, one at a time |
+//! | `unheard` | work whose pod says nothing |
 //! | `sleeping` | how a ring falls asleep and wakes |
 //! | `orphan`, `labels`, `attended` | volumes of Nodes that are gone, the manual label, clusters of scylla-operator |
 //! | `step`, `reason` | what comes out, and why |
@@ -45,6 +46,7 @@ pub mod sleeping;
 pub mod spec;
 pub mod stamp;
 pub mod step;
+mod unheard;
 pub mod view;
 
 pub use decide::{asks, decide};

@@ -9,6 +9,7 @@ use super::reason::Why;
 use super::replacing::{self, Verdict, phase, verdict};
 use super::stamp::Report;
 use super::step::{Plan, Step};
+use super::unheard;
 use super::view::View;
 
 /// Is the volume of this member bound to a Node that is gone for good, and does nothing run on it?
@@ -89,7 +90,7 @@ pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) ->
     let old = claim.is_some_and(|c| gone || same || lost.volume.map_or(looked, |v| v == c.uid));
     if !old {
         let member = member.clone();
-        return Plan::because(Why::Evicting { member });
+        return unheard::told(view, work, work.since, Plan::because(Why::Evicting { member }));
     }
     let case = replacing::case(view, member, lost, manual);
     let may = if manual {
@@ -104,5 +105,10 @@ pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) ->
     let why = Why::Evict {
         member: member.clone(),
     };
-    delete(view, member, Plan::because(why))
+    let plan = delete(view, member, Plan::because(why));
+    // Both are told to go already, and one of them does not.
+    if plan.steps.is_empty() {
+        return unheard::told(view, work, work.since, plan);
+    }
+    plan
 }

@@ -81,8 +81,6 @@ whys! {
     RecordRestored { member: Member } => "the record of {member} is not what the ledger says (somebody changed it, or it is from another cluster) and is written anew";
     RecordDropped { member: Member } => "the record of {member} is removed: it is not a member any more";
     RemovedByHand { member: Member, host: HostId } => "no member lists {host} of {member} any more (removenode?): its record is dropped, and it may join as a new member";
-    IdentityDiffers { member: Member, host: HostId, known: HostId }, human => "the others see {host} at the address of {member}, which is on record as {known}: nothing is done with it; a human must look (`nodetool status`)";
-    Unattributed { host: HostId, address: Address } => "the others list {host} at {address}, and no member has that address: waiting for it to leave or for its Service to show it";
     // Founding and joining
     Found { member: Member } for Progressing => "no ring yet: {member} founds it";
     FoundLater { member: Member } => "no ring yet: waiting for {member}, the first member, to come up empty";
@@ -117,14 +115,19 @@ whys! {
     TryFailed { member: Member, failed: u32 } for ReplacementFailed => "the start of {member} did not finish ({failed} so far): tried again on an emptied disk after a rest";
     Hibernate { member: Member, host: HostId, by: Member } for ReplacementFailed => "{by} calls {host} of {member} `hibernate`: that is what a start in its place leaves behind that did not finish; it is not started again before it has been still for long enough and all checks hold";
     TimedOut { member: Member } for ReplacementFailed => "the start of {member} did not finish in time: its pod is ended";
+    Unheard { member: Member, missing: Missing } for ReplacementFailed, human => "nothing has been heard of {member} for longer than a start may take, and nobody else's turn comes before it: {missing}";
     GivenUp { member: Member, failed: u32 } for ReplacementFailed, human => "the start of {member} failed {failed} times: read the log of its pod; then delete its pod for another try, or remove the dead node (`nodetool removenode`) so that it joins as new";
     GivenUpOrdered { member: Member } => "the pod of {member} was made anew by a human: tried again";
     RetiredDisk { member: Member } for ReplacementHeld, human => "{member} has a disk mounted whose place in the ring was given to another one: mount the right disk, or save its data and delete claim and pod";
     ForeignDisk { member: Member } for ReplacementHeld, human => "{member} has the disk of another node mounted: mount the right one";
+    ForeignNode { member: Member, host: HostId, owner: Member } for ReplacementHeld, human => "{member} runs {host}, which is the node of {owner}: the disk of {owner} is mounted in it; mount each disk where it belongs";
     DamagedDisk { member: Member } for ReplacementHeld, human => "the disk of {member} was bootstrapped once and does not say so any more: a human must look; delete claim and pod to give it up";
     // Leaving
     Leave { member: Member } for Progressing => "{member} is not declared any more and leaves the ring";
     LeaveLater { member: Member, check: Check } => "{member} is not declared any more and leaves later: {check}";
+    LeaveHeld { member: Member, check: Check } for ReplacementHeld, human => "{member} is not declared any more and cannot leave: {check}";
+    LeaveLost { member: Member, host: HostId } for StorageLost, human => "{member} is not declared any more and lost its storage, so it cannot leave by itself: remove its node (`nodetool removenode {host}`), or declare the member again, and it is replaced";
+    LeaveUnplaced { member: Member } for ReplacementHeld, human => "{member} is not declared any more and not on record, and nobody lists its node at the address of its Service, if it has one: it can neither be told to leave nor be cleared away; declare it again and delete its pod, so that the others see it there, then take it away";
     Leaving { member: Member } for Progressing => "waiting for {member} to have left";
     LeftHalfway { member: Member, host: HostId } for StorageLost, human => "{member} lost its disk while it was leaving, and the others still list {host} as leaving: nobody can finish that for it; remove it (`nodetool removenode {host}`), and it may join as new";
     HasLeft { member: Member } => "{member} has left the ring: its record and its volume go, its disk is never started again";
@@ -134,7 +137,28 @@ whys! {
     LabelDone { member: Member } => "{member} was replaced: the label is taken off";
     SetLabel { member: Member } for Progressing => "all checks hold: {member} is labelled, and scylla-operator replaces it";
     LabelSet { member: Member } for Progressing => "waiting for scylla-operator to replace {member}";
-    LabelIgnored { member: Member } for ReplacementFailed, human => "{member} was labelled long ago and scylla-operator has not replaced it: read the log of that operator and of the pod; taking the label off ends the wait here";
+    LabelIgnored { member: Member } for ReplacementFailed, human => "{member} was labelled long ago and scylla-operator has not replaced it: read the log of that operator and of the pod; to end the wait here, set `spec.autoreplacement.enabled: false` first and then take the label off, or it is set again";
+}
+
+/// What is there instead of a pod whose gate speaks, and what a human can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Missing {
+    /// No pod.
+    Gone,
+    /// A pod that does not end.
+    Ending,
+    /// A pod that has told nothing.
+    Silent,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "its pod is gone and does not come back; the Events of its StatefulSet say why",
+            Self::Ending => "its pod is ending and does not end; look at its Node, and delete the pod by force only if you know that the Node is off",
+            Self::Silent => "its pod is not scheduled, or its gate has told nothing; `kubectl describe pod` and the log of the pod say why",
+        })
+    }
 }
 
 /// A check of a replacement, as it stands: what was asked and what was found.
@@ -182,6 +206,10 @@ pub enum Check {
         other: HostId,
         by: Member,
     },
+    ItselfDown {
+        host: HostId,
+        by: Member,
+    },
     OtherLost {
         other: Member,
         by: Member,
@@ -202,6 +230,11 @@ pub enum Check {
         copies: u32,
         lost: u32,
     },
+    CopiesNeeded {
+        keyspace: Name,
+        copies: u32,
+        left: u32,
+    },
     CopiesUnknown,
     KeyspaceUnknown {
         keyspace: Name,
@@ -217,6 +250,7 @@ pub enum Check {
         peer: Member,
     },
     Maintenance,
+    NotAutomatic,
     Label,
     AddressTaken {
         address: Address,
@@ -240,10 +274,12 @@ impl Check {
         matches!(
             self,
             Self::TooFewCopies { .. }
+                | Self::CopiesNeeded { .. }
                 | Self::QuorumLost { .. }
                 | Self::OtherDownRefused { .. }
                 | Self::TopologyMismatch { .. }
                 | Self::Maintenance
+                | Self::NotAutomatic
         )
     }
 }
@@ -283,6 +319,7 @@ impl fmt::Display for Check {
                 "another member, {other}, lost its storage too, and {by} has not seen it down yet"
             ),
             Self::OtherDown { other, by } => write!(f, "{by} sees another member, {other}, down"),
+            Self::ItselfDown { host, by } => write!(f, "{by} sees {host}, its own node, down"),
             Self::OtherDownRefused { other } => write!(
                 f,
                 "another member, {other}, is down too, and the database refuses (\"request canceled because some required nodes are dead\"); bring it back, or declare it dead for good yourself (`nodetool excludenode`, or an ignore list): that is never done for you"
@@ -305,6 +342,14 @@ impl fmt::Display for Check {
                 f,
                 "keyspace {keyspace} has {copies} copies and {lost} members are lost: rows would be gone for good and nothing would show it; restore a backup, or set `acceptLoss: true`"
             ),
+            Self::CopiesNeeded {
+                keyspace,
+                copies,
+                left,
+            } => write!(
+                f,
+                "keyspace {keyspace} keeps {copies} copies, and {left} members would be left to keep them; lower its replication factor, or declare the member again"
+            ),
             Self::CopiesUnknown => {
                 f.write_str("CopiesUnknown: no member told how often the rows of each keyspace are kept")
             }
@@ -322,6 +367,9 @@ impl fmt::Display for Check {
             Self::NoSeed => f.write_str("no live member could be its seed"),
             Self::SeedNotTaught { peer } => write!(f, "{peer} does not list its address as a seed yet"),
             Self::Maintenance => f.write_str("it is in maintenance; end the maintenance"),
+            Self::NotAutomatic => f.write_str(
+                "autoreplacement was switched off; label its Service with `scylla/replace` to replace it",
+            ),
             Self::Label => f.write_str("it carries `scylla/replace`"),
             Self::AddressTaken { address, other, by } => {
                 write!(f, "{by} sees another node, {other}, at {address}")

@@ -10,6 +10,7 @@ use super::reason::Why;
 use super::replacing::{self, Verdict, permit, phase, verdict};
 use super::stamp::{Found, Report};
 use super::step::{Plan, Step};
+use super::unheard;
 use super::view::View;
 use crate::time::Time;
 
@@ -25,7 +26,7 @@ pub(super) fn started(view: &View<'_>, work: &Work, grant: &Grant) -> Plan {
         return founding_unknown(view, work, grant).unwrap_or_else(|| again(view, work));
     }
     let Some((m, pod, report)) = present(view, work) else {
-        return waiting(work, grant);
+        return unheard::told(view, work, grant.at, waiting(work, grant));
     };
     let ours = report.disk == grant.disk && m.claim.is_some_and(|c| c.uid == grant.volume);
     if report.waits_empty()
@@ -168,7 +169,7 @@ fn after_rest(view: &View<'_>, work: &Work, until: Time) -> Plan {
         return Plan::because(why).wake_at(until);
     }
     if !view.seen.report(&work.member).is_some_and(Report::waits_empty) {
-        return Plan::because(why);
+        return unheard::told(view, work, until, Plan::because(why));
     }
     match &work.task {
         Task::Replace { lost, manual } => {

@@ -102,6 +102,26 @@ fn a_label_that_nobody_obeys_is_told_and_stays() {
         plan.reasons.first().and_then(Why::condition),
         Some(Condition::ReplacementFailed)
     );
+    assert!(labelled.text().contains("autoreplacement.enabled: false"));
+}
+
+#[test]
+fn a_label_that_a_human_took_off_is_not_set_again_once_automation_is_off() {
+    let mut off = confirmed();
+    off.seen.spec.automatic = false;
+    let plan = off.plan();
+    assert!(
+        matches!(plan.steps.as_slice(), [Step::WriteLedger(l)] if l.work.is_none()),
+        "the place is free: {:?}",
+        plan.steps
+    );
+    assert!(
+        off.text().contains("autoreplacement was switched off"),
+        "{}",
+        off.text()
+    );
+    off.ledger = plan.steps[0].ledger().unwrap().clone();
+    assert!(off.plan().steps.is_empty() && off.text().contains("autoreplacement is off"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::situation::{NOW, Situation, address, host, known, location, member, r
 use mainstay_core::ring::ids::{ClusterUid, DiskId, GrantNumber, HostId};
 use mainstay_core::ring::invariants::{Invariant, check};
 use mainstay_core::ring::observed::{Liveness, NodeState, Seen};
+use mainstay_core::ring::reason::Why;
 use mainstay_core::ring::record::RecordMap;
 use mainstay_core::ring::spec::ReplaceBy;
 use mainstay_core::ring::stamp::Found;
@@ -459,4 +460,27 @@ fn a_gate_that_found_another_node_than_the_one_on_record_is_reason_to_ask() {
     }
     let written = other.plan().steps.iter().find_map(Step::ledger).cloned();
     assert_eq!(written.unwrap().known[&member(1)].host, new, "{}", other.text());
+}
+
+#[test]
+fn a_node_that_runs_in_the_place_of_another_member_is_told_to_a_human() {
+    let mut exchanged = whole_of(4).lost();
+    exchanged.ledger.known.remove(&member(3));
+    exchanged.seen.members[3].record = None;
+    exchanged.seen.answers.retain(|a| a.by != member(3));
+    for answer in &mut exchanged.seen.answers {
+        answer.nodes.retain(|n| n.host != host(3));
+        let node = answer.nodes.iter_mut().find(|n| n.host == host(1)).unwrap();
+        (node.address, node.liveness) = (address(3), Liveness::Up);
+    }
+    assert!(!needs_human(&exchanged), "{}", exchanged.text());
+    exchanged.report(3, Found::Started(host(1)));
+    assert!(needs_human(&exchanged), "{}", exchanged.text());
+    let told = "ring-r3-0 runs 00000000-0000-0000-0000-0000000000a1, which is the node of ring-r1-0";
+    assert!(exchanged.text().contains(told), "{}", exchanged.text());
+    assert!(exchanged.text().contains("StillAlive"), "{}", exchanged.text());
+}
+
+fn needs_human(situation: &Situation) -> bool {
+    situation.plan().reasons.iter().any(Why::needs_human)
 }

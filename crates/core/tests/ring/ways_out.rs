@@ -353,3 +353,19 @@ fn the_founder_is_believed_when_its_own_disk_comes_back() {
     assert!(back.ledger.founded);
     assert!(written(&back).is_some_and(|l| l.work.is_none()));
 }
+
+#[test]
+fn automation_that_is_switched_off_halfway_frees_its_place_instead_of_being_refused_for_ever() {
+    let mut off = ready();
+    off.seen.spec.automatic = false;
+    let next = written(&off).expect("the place is free for others");
+    assert_eq!(next.work, None, "{}", off.text());
+    let mut resting = ready();
+    resting.seen.spec.automatic = false;
+    resting.ledger.work.as_mut().unwrap().phase = Phase::Resting { until: NOW };
+    assert!(!resting.permits(), "{}", resting.text());
+    assert!(resting.plan().reasons.iter().any(Why::needs_human));
+    // A human who labels it goes on from there.
+    resting.seen.members[1].replace_label = true;
+    assert_eq!(written(&resting).unwrap().work, None);
+}

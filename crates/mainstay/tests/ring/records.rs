@@ -29,8 +29,8 @@ async fn until_record(bed: &Bed, what: &str, fits: impl Fn(&ConfigMap) -> bool) 
     }
 }
 
-/// Somebody writes a record of a healthy member that names a living one.
-async fn forge(bed: &Bed, was: &ConfigMap) -> Result<()> {
+/// Somebody writes a record of a healthy member that names a living one: with the labels that ours has, or without any.
+async fn forge(bed: &Bed, was: &ConfigMap, labelled: bool) -> Result<()> {
     let (own, other) = (bed.host_of(MEMBER).await?, bed.host_of(LIVING).await?);
     let named = |texts: &Option<BTreeMap<String, String>>| -> Result<_> {
         let text = serde_json::to_string(texts)?.replace(&own, &other);
@@ -39,7 +39,7 @@ async fn forge(bed: &Bed, was: &ConfigMap) -> Result<()> {
     let forged = ConfigMap {
         metadata: ObjectMeta {
             name: Some(RECORD.to_owned()),
-            labels: was.metadata.labels.clone(),
+            labels: was.metadata.labels.clone().filter(|_| labelled),
             annotations: named(&was.metadata.annotations)?,
             ..ObjectMeta::default()
         },
@@ -69,7 +69,7 @@ async fn is_as_it_was(bed: &Bed, host: &str) -> Result<()> {
 }
 
 /// N19: with nobody there to put it right, a healthy member restarts under a record that names a living one: it has no
-/// effect. Then an operator comes, and writes the record again.
+/// effect. Then an operator comes, and writes the record again; also one that has no label by which it would be found.
 ///
 /// S9: its Service is made anew, with another address. The record keeps the old one, until the member has joined with the
 /// new one and another member lists it there.
@@ -80,13 +80,17 @@ async fn s9_n19_a_record_that_is_edited_has_no_effect_and_a_new_address_is_recor
     let (host, grants) = (bed.host_of(MEMBER).await?, bed.ledger().await?.grants);
     let was = bed.maps().get(RECORD).await?;
     operator.stop().await?;
-    forge(&bed, &was).await?;
+    forge(&bed, &was, true).await?;
     bed.nodes.kill(&Bed::party(MEMBER), None)?;
     sleep(Duration::from_secs(2)).await;
     is_as_it_was(&bed, &host).await?;
     let operator = bed.operator(Tap::default()).await?;
     let is = until_record(&bed, "written again", |is| is.data == was.data).await?;
     ensure!(is.immutable == Some(true) && is.uid() != was.uid());
+    forge(&bed, &was, false).await?;
+    let again = until_record(&bed, "found by its name", |again| again.data == was.data).await?;
+    ensure!(again.metadata.labels == was.metadata.labels && again.uid() != is.uid());
+    bed.until("whole", |s| is_whole(s, 3)).await?;
     operator.stop().await?;
 
     let services: Api<Service> = Api::default_namespaced(bed.client.clone());

@@ -53,55 +53,62 @@ impl Gone {
         let Some(volume) = optional(bounded(patience, volumes.get(&name)).await)? else {
             return Ok(false);
         };
-        let terms = terms(&volume);
-        if terms.is_empty() {
+        let Some(places) = places(&volume) else {
             return Ok(false);
-        }
+        };
         // Not from a cache: what is believed here deletes a claim.
         let nodes = cluster.everywhere::<Node>();
         let all = bounded(patience, nodes.list(&ListParams::default())).await?;
-        Ok(!all
-            .items
-            .iter()
-            .any(|node| terms.iter().any(|term| fits(term, node))))
+        Ok(!all.items.iter().any(|node| places.iter().any(|p| p.is(node))))
     }
 }
 
-/// Where the volume can be used; nothing if anywhere.
-fn terms(volume: &PersistentVolume) -> Vec<NodeSelectorTerm> {
-    let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
-    let required = affinity.and_then(|affinity| affinity.required.as_ref());
-    required
-        .map(|r| r.node_selector_terms.clone())
-        .unwrap_or_default()
+/// The label by which a volume names the Node that it is on.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The field by which it does.
+const NAME: &str = "metadata.name";
+
+/// One way in which a volume names Nodes: all of it must hold of one.
+#[derive(Debug)]
+struct Place {
+    by_label: Vec<NodeSelectorRequirement>,
+    by_field: Vec<NodeSelectorRequirement>,
 }
 
-fn fits(term: &NodeSelectorTerm, node: &Node) -> bool {
-    let by_label = term.match_expressions.iter().flatten();
-    let by_field = term.match_fields.iter().flatten();
-    let name = node.name_any();
-    by_label.clone().all(|r| holds(r, node.labels().get(&r.key)))
-        && by_field
-            .clone()
-            .all(|r| r.key == "metadata.name" && holds(r, Some(&name)))
-        && by_label.count() + by_field.count() > 0
-}
-
-/// An operator that is not known is taken to fit: a volume is given up only for certain.
-fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
-    let NodeSelectorRequirement {
-        key: _,
-        operator,
-        values,
-    } = requirement;
-    let named = || value.is_some_and(|value| values.iter().flatten().any(|v| v == value));
-    match operator.as_str() {
-        "In" => named(),
-        "NotIn" => !named(),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        _ => true,
+impl Place {
+    /// The part of a term that names Nodes, if it names any. A zone is no Node: a volume of the network is whole while
+    /// its zone has no Node, and outlives every one of them. Nor does it matter what else a Node that is there has become.
+    fn named(term: &NodeSelectorTerm) -> Option<Self> {
+        let names = |all: &Option<Vec<NodeSelectorRequirement>>, key: &str| -> Vec<_> {
+            let all = all.iter().flatten();
+            all.filter(|r| r.key == key && r.operator == "In")
+                .cloned()
+                .collect()
+        };
+        let place = Self {
+            by_label: names(&term.match_expressions, HOSTNAME),
+            by_field: names(&term.match_fields, NAME),
+        };
+        (!place.by_label.is_empty() || !place.by_field.is_empty()).then_some(place)
     }
+
+    fn is(&self, node: &Node) -> bool {
+        let name = node.name_any();
+        // Usually the same; some kubelets call themselves otherwise.
+        let host = node.labels().get(HOSTNAME).unwrap_or(&name);
+        let holds = |requirement: &NodeSelectorRequirement, value: &str| {
+            requirement.values.iter().flatten().any(|v| v == value)
+        };
+        self.by_field.iter().all(|r| holds(r, &name)) && self.by_label.iter().all(|r| holds(r, host))
+    }
+}
+
+/// The Nodes that the volume is bound to, each way of naming them; `None` if it can be used elsewhere as well.
+fn places(volume: &PersistentVolume) -> Option<Vec<Place>> {
+    let affinity = volume.spec.as_ref()?.node_affinity.as_ref()?;
+    let terms = &affinity.required.as_ref()?.node_selector_terms;
+    let places: Option<Vec<Place>> = terms.iter().map(Place::named).collect();
+    places.filter(|places| !places.is_empty())
 }
 
 #[cfg(test)]
@@ -121,35 +128,58 @@ mod tests {
             .unwrap()
     }
 
+    fn required(terms: &serde_json::Value) -> PersistentVolume {
+        volume(&json!({ "required": { "nodeSelectorTerms": terms } }))
+    }
+
+    /// Is the volume gone with its Node, if this one is all there is?
+    fn is_gone(volume: &PersistentVolume, node: &Node) -> bool {
+        places(volume).is_some_and(|places| !places.iter().any(|p| p.is(node)))
+    }
+
     #[test]
     fn a_volume_is_bound_to_the_nodes_that_it_names() {
-        let on = |name: &str| {
-            volume(
-                &json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [
-                { "key": "kubernetes.io/hostname", "operator": "In", "values": [name] },
-            ] }] } }),
-            )
-        };
-        let fits_any = |volume: &PersistentVolume, node: &Node| terms(volume).iter().any(|t| fits(t, node));
-        assert!(fits_any(&on("a"), &node("a")));
-        assert!(!fits_any(&on("a"), &node("b")));
-        let by_name = volume(&json!({ "required": { "nodeSelectorTerms": [{ "matchFields": [
-            { "key": "metadata.name", "operator": "In", "values": ["a"] },
-        ] }] } }));
-        assert!(fits_any(&by_name, &node("a")) && !fits_any(&by_name, &node("b")));
+        let by_label = required(&json!([{ "matchExpressions": [
+            { "key": HOSTNAME, "operator": "In", "values": ["a"] },
+        ] }]));
+        let by_name = required(&json!([{ "matchFields": [
+            { "key": NAME, "operator": "In", "values": ["a"] },
+        ] }]));
+        for bound in [by_label, by_name] {
+            assert!(!is_gone(&bound, &node("a")) && is_gone(&bound, &node("b")));
+        }
         assert!(
-            terms(&volume(&json!(null))).is_empty(),
+            places(&volume(&json!(null))).is_none(),
             "bound to no Node, so never orphaned"
         );
     }
 
     #[test]
-    fn a_requirement_that_is_not_known_gives_no_volume_up() {
-        let odd = volume(
-            &json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [
-            { "key": "generation", "operator": "Gt", "values": ["3"] },
-        ] }] } }),
+    fn a_volume_of_a_zone_is_never_gone_with_a_node() {
+        let zone = json!({ "key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"] });
+        let host = json!({ "key": HOSTNAME, "operator": "In", "values": ["a"] });
+        let zonal = required(&json!([{ "matchExpressions": [zone] }]));
+        assert!(!is_gone(&zonal, &node("b")), "its zone has no Node at the moment");
+        let either = required(&json!([{ "matchExpressions": [host] }, { "matchExpressions": [zone] }]));
+        assert!(
+            !is_gone(&either, &node("b")),
+            "it can be used elsewhere in the zone"
         );
-        assert!(terms(&odd).iter().all(|t| fits(t, &node("a"))));
+        let both = required(&json!([{ "matchExpressions": [zone, host] }]));
+        assert!(
+            !is_gone(&both, &node("a")),
+            "the Node is there, whatever became of its labels"
+        );
+        assert!(is_gone(&both, &node("b")));
+    }
+
+    #[test]
+    fn a_requirement_that_is_not_known_gives_no_volume_up() {
+        for (key, operator) in [("generation", "Gt"), (HOSTNAME, "NotIn"), (HOSTNAME, "Exists")] {
+            let odd = required(&json!([{ "matchExpressions": [
+                { "key": key, "operator": operator, "values": ["3"] },
+            ] }]));
+            assert!(!is_gone(&odd, &node("a")), "{key} {operator}");
+        }
     }
 }

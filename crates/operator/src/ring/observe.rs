@@ -105,7 +105,12 @@ pub async fn observe(
     let found = Objects::read(cluster).await?;
     let mut members = Vec::new();
     for member in found.members(&spec) {
-        members.push(found.view(cluster, &member, &mut memory.gone).await?);
+        let mut view = found.view(cluster, &member, &mut memory.gone).await?;
+        let recorded = ledger.as_ref().is_some_and(|l| l.known.contains_key(&member));
+        if view.record.is_none() && recorded && cluster.attends.is_none() {
+            view.record = record_by_name(cluster, &member).await?;
+        }
+        members.push(view);
     }
     let addresses = found.addresses();
     let mut observed = Observed {
@@ -259,6 +264,14 @@ fn record(map: &ConfigMap) -> Option<StoredRecord> {
             annotations: ours.map(|(k, v)| (k.clone(), v.clone())).collect(),
         },
     })
+}
+
+/// Somebody may have made a ConfigMap of the record's name, without the label by which records are found: it stands in the
+/// way of the real one, and is put right like one that was edited.
+async fn record_by_name(cluster: &Cluster, member: &Member) -> Result<Option<StoredRecord>, CallError> {
+    let maps = cluster.api::<ConfigMap>();
+    let found = optional(bounded(cluster.settings.call, maps.get(&member.record_map())).await)?;
+    Ok(found.as_ref().and_then(record))
 }
 
 async fn claim(

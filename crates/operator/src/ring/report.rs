@@ -80,7 +80,9 @@ pub fn status(object: &RingCluster, told: &Told, before: &RingClusterStatus) -> 
     let mut next = before.clone();
     next.observed_generation = object.metadata.generation;
     if told.error.is_none() {
-        next.reasons = told.plan.reasons.iter().map(ToString::to_string).collect();
+        let stopped = stopped(told).into_iter().map(|(_, sentence)| sentence);
+        let reasons = told.plan.reasons.iter().map(ToString::to_string);
+        next.reasons = stopped.chain(reasons).collect();
         next.checks = told
             .plan
             .findings
@@ -105,6 +107,21 @@ pub fn status(object: &RingCluster, told: &Told, before: &RingClusterStatus) -> 
     }
     next.conditions = conditions(told, &before.conditions);
     next
+}
+
+/// Why the plan was not carried out, or not to its end: then its reasons say what was meant, not what is.
+fn stopped(told: &Told) -> Vec<(&'static str, String)> {
+    let refused = told.violations.iter().map(|violation| {
+        let sentence =
+            format!("what was decided breaks a rule and is not done; please report it: {violation}");
+        ("PlanRefused", sentence)
+    });
+    let ended = told.acted.ended.iter().map(|ended| {
+        let sentence =
+            format!("the turn ended early and is tried again, because a step was not done: {ended}");
+        ("TurnEnded", sentence)
+    });
+    refused.chain(ended).collect()
 }
 
 /// Asleep: somebody wants it, and no pod is left.
@@ -190,9 +207,9 @@ fn conditions(told: &Told, before: &[Condition]) -> Vec<Condition> {
         return kept;
     }
     let ready = ready(told);
-    let first = told.plan.reasons.first();
-    let word = first.map_or("Whole", Why::id);
-    let sentence = first.map(ToString::to_string).unwrap_or_default();
+    let decided = told.plan.reasons.first().map(|why| (why.id(), why.to_string()));
+    let first = stopped(told).into_iter().next().or(decided);
+    let (word, sentence) = first.unwrap_or(("Whole", String::new()));
     let mut all = vec![dated(
         before,
         "Ready",
@@ -227,7 +244,7 @@ fn conditions(told: &Told, before: &[Condition]) -> Vec<Condition> {
     all
 }
 
-/// Every declared member is on record and runs, and nothing is to be decided.
+/// Every declared member is on record and runs, nothing is to be decided, and what was decided is done.
 fn ready(told: &Told) -> bool {
     let (Some(seen), Some(ledger)) = (&told.observed, &told.ledger) else {
         return false;
@@ -238,7 +255,7 @@ fn ready(told: &Told) -> bool {
         let known = alone || ledger.known.contains_key(&d.member);
         known && pod.is_some_and(Pod::stays)
     });
-    runs && !told.plan.reasons.iter().any(Why::needs_human)
+    runs && stopped(told).is_empty() && !told.plan.reasons.iter().any(Why::needs_human)
 }
 
 fn dated(before: &[Condition], kind: &str, status: &str, reason: &str, message: &str) -> Condition {

@@ -26,6 +26,15 @@ impl<'a> Facts<'a> {
             .filter(move |a| a.at >= read_at && a.by != member)
     }
 
+    /// The same of those that count: on record and still who they are, or declared. One that has left says old things.
+    pub(super) fn members_among_others(self, member: &Member) -> impl Iterator<Item = &'a Answer> {
+        self.others(member).filter(move |a| {
+            let known = self.ledger.and_then(|l| l.known.get(&a.by));
+            let declared = self.seen.spec.members.iter().any(|d| d.member == a.by);
+            known.map_or(declared, |k| a.nodes.iter().any(|n| n.host == k.host))
+        })
+    }
+
     /// What the gate of this member says, and the pod is not on its way out.
     pub(super) fn report(self, member: &Member) -> Option<&'a Report> {
         let view = self.seen.members.iter().find(|m| m.member == *member)?;

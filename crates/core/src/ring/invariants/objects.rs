@@ -3,7 +3,7 @@
 use super::{Invariant, Judge};
 use crate::ring::ids::{MapUid, Member, PodUid, VolumeUid};
 use crate::ring::ledger::{Phase, Task};
-use crate::ring::observed::{Liveness, MemberView};
+use crate::ring::observed::{Liveness, MemberView, NodeState, Seen};
 use crate::ring::record::RecordMap;
 use crate::ring::stamp::Found;
 use crate::ring::step::Step;
@@ -79,10 +79,23 @@ pub(super) fn delete_record(judge: &mut Judge<'_>, at: usize, member: &Member, u
     }
 }
 
-/// The member is neither declared nor known: it has left, or never was.
+/// The member is neither declared nor known, and nobody lists its node: it has left, or never was.
 fn has_left(judge: &Judge<'_>, at: usize, member: &Member) -> bool {
     let known = judge.ledger_at(at).is_some_and(|l| l.known.contains_key(member));
-    judge.facts.seen.spec.declared(member).is_none() && !known
+    let undeclared = judge.facts.seen.spec.declared(member).is_none() && !known;
+    let Some(m) = view(judge, member).filter(|_| undeclared) else {
+        return false;
+    };
+    let ran = m.pod.as_ref().and_then(|p| p.report).and_then(|r| match r.found {
+        Found::Started(host) => Some(host),
+        _ => None,
+    });
+    let listed = judge.facts.members_among_others(member).any(|a| {
+        let counts = |n: &&Seen| n.state != NodeState::Left;
+        let mut nodes = a.nodes.iter().filter(counts);
+        nodes.any(|n| Some(n.address) == m.address || Some(n.host) == ran)
+    });
+    m.address.is_some() && !listed
 }
 
 /// Nothing is on record of it, others answered, and none lists anybody at its address.
@@ -93,7 +106,7 @@ fn never_joined(judge: &Judge<'_>, member: &Member) -> bool {
     let listed = facts.others(member).any(|a| {
         a.nodes
             .iter()
-            .any(|n| Some(n.address) == address && n.state != crate::ring::observed::NodeState::Left)
+            .any(|n| Some(n.address) == address && n.state != NodeState::Left)
     });
     let asked = facts.others(member).next().is_some();
     !known && asked && !listed && facts.node_gone(member) && !facts.waits(member)

@@ -149,3 +149,70 @@ fn that_nodes_cannot_be_seen_is_said_once_and_stays_in_the_status() {
     let seen = status_of(&Told::default());
     assert!(!seen.conditions.iter().any(|c| c.kind == "NodesUnseen"));
 }
+
+#[test]
+fn what_ended_a_turn_or_was_refused_is_the_first_reason_and_the_ring_is_not_ready() {
+    let whole = Told {
+        plan: Plan::because(Why::RecordPrinted { member: member() }),
+        ledger: Some(Ledger::new(mainstay_core::ring::ids::ClusterUid(1))),
+        observed: Some(runs()),
+        ..Told::default()
+    };
+    let status_of = |told: &Told| status(&object(), told, &RingClusterStatus::default());
+    assert_eq!(of(&status_of(&whole), "Ready").status, "True");
+    let ended = Told {
+        acted: Acted {
+            ended: Some("create record of ring-a-0: already exists".to_owned()),
+            ..Acted::default()
+        },
+        ..whole.clone()
+    };
+    let refused = Told {
+        violations: vec!["[I1] step 0".to_owned()],
+        ..whole
+    };
+    for (told, word, part) in [
+        (ended, "TurnEnded", "already exists"),
+        (refused, "PlanRefused", "[I1]"),
+    ] {
+        let after = status_of(&told);
+        let ready = of(&after, "Ready");
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", word));
+        assert!(after.reasons.first().unwrap().contains(part), "{after:?}");
+        assert_eq!(after.reasons.len(), 2, "and what was meant: {after:?}");
+    }
+}
+
+/// The only member runs.
+fn runs() -> Observed {
+    let spec = object()
+        .spec
+        .parse("ring", mainstay_core::ring::spec::Timing::default());
+    let pod = Pod {
+        uid: mainstay_core::ring::ids::PodUid(1),
+        terminating: false,
+        runs: true,
+        location: None,
+        report: None,
+    };
+    Observed {
+        read_at: Time(0),
+        cluster: mainstay_core::ring::ids::ClusterUid(1),
+        spec: spec.unwrap(),
+        members: vec![MemberView {
+            member: member(),
+            service: None,
+            address: None,
+            pod: Some(pod),
+            claim: None,
+            record: None,
+            replace_label: false,
+            maintenance: false,
+            waits_unbootstrapped_since: None,
+            noted_host: None,
+        }],
+        answers: Vec::new(),
+        drained: std::collections::BTreeSet::new(),
+        wishes: mainstay_core::ring::observed::Wishes::default(),
+    }
+}
