@@ -1,6 +1,7 @@
 //! A plan that remembers nothing, or less than its restore points say.
 
 use super::ids::TargetName;
+use super::order::in_line;
 use super::plan::{Behaviour, DEFAULT_GATE, Drift, Intent, Strategy, Target};
 use super::reason::Why;
 use super::state::{Cycle, Operation, Phase, Progress, Stand, State};
@@ -73,21 +74,32 @@ pub(super) fn adopt(view: &View<'_>, state: &State) -> Option<Decision> {
 }
 
 /// A target that the plan does not name any more; its executor is in the key of its point. One that changed its
-/// executor is woken by the one that stopped it.
+/// executor is woken by the one that stopped it. The others keep their order: what needs a database does not start
+/// before it because something else was taken out of the plan.
 fn with_stranger(intent: Intent, name: &TargetName, executor: &super::ids::ExecutorName) -> Intent {
-    let mut targets = intent.targets;
-    targets.retain(|t| t.name != *name);
-    targets.push(Target {
+    let stranger = Target {
         name: name.clone(),
         executor: executor.clone(),
         parameters: Value::Null,
         ready_within: DEFAULT_GATE,
         drift: Drift::Ignore,
-    });
+    };
+    // One after the other would put the stranger somewhere. Nobody waits for whom no edge and no stage names.
+    let strategy = match intent.strategy {
+        Strategy::Sequential => Strategy::Dag {
+            edges: in_line(intent.targets.iter().map(|t| &t.name)),
+            max: None,
+        },
+        placed @ (Strategy::Parallel { .. } | Strategy::Dag { .. } | Strategy::Staged(_)) => placed,
+    };
+    let mut targets = intent.targets;
+    match targets.iter_mut().find(|t| t.name == *name) {
+        Some(changed) => *changed = stranger,
+        None => targets.push(stranger),
+    }
     Intent {
         targets,
-        // A strategy may not place a stranger; all at once places everybody.
-        strategy: Strategy::Parallel { max: None },
+        strategy,
         behaviour: Behaviour {
             mode: super::plan::Mode::BestEffort,
             ..intent.behaviour

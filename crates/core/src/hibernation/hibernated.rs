@@ -31,7 +31,14 @@ pub(super) fn guard(view: &View<'_>, state: &State, cycle: &Cycle, why: String) 
         .iter()
         .filter(|t| !given_up.contains(&t.name))
     {
-        night.watch().asleep(target);
+        let stand = cycle.targets.get(&target.name).map(|p| p.stand);
+        if stand == Some(Stand::Pending) {
+            // Its turn never came, because what it depends on did not go down: to stop it now would be out of order,
+            // and that it runs is no drift.
+            night.watch().point(target);
+        } else {
+            night.watch().asleep(target);
+        }
     }
     night.decided(state, cycle)
 }

@@ -21,7 +21,7 @@ impl Order {
         let listed: Vec<TargetName> = intent.targets.iter().map(|t| t.name.clone()).collect();
         let all: BTreeSet<TargetName> = listed.iter().cloned().collect();
         let (edges, lanes) = match &intent.strategy {
-            Strategy::Sequential => (chain(&listed), Vec::new()),
+            Strategy::Sequential => (in_line(listed.iter()), Vec::new()),
             Strategy::Parallel { max } => (Vec::new(), lane(&all, *max)),
             Strategy::Dag { edges, max } => (edges.clone(), lane(&all, *max)),
             Strategy::Staged(stages) => staged(stages),
@@ -107,8 +107,9 @@ impl Order {
     }
 }
 
-fn chain(names: &[TargetName]) -> Vec<Edge> {
-    let pairs = names.iter().zip(names.iter().skip(1));
+/// Each waits for the one before it.
+pub(super) fn in_line<'a>(names: impl Iterator<Item = &'a TargetName> + Clone) -> Vec<Edge> {
+    let pairs = names.clone().zip(names.skip(1));
     pairs
         .map(|(from, to)| Edge {
             from: from.clone(),
@@ -136,7 +137,7 @@ fn staged(stages: &[Stage]) -> (Vec<Edge>, Vec<(BTreeSet<TargetName>, usize)>) {
         if stage.parallel {
             lanes.extend(lane(&stage.targets.iter().cloned().collect(), stage.max));
         } else {
-            edges.extend(chain(&stage.targets));
+            edges.extend(in_line(stage.targets.iter()));
         }
     }
     (edges, lanes)

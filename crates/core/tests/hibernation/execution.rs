@@ -2,7 +2,7 @@
 
 use super::bed::{Bed, HOUR, id, intent, name, plan, target};
 use mainstay_core::hibernation::observed::Severity;
-use mainstay_core::hibernation::plan::{Behaviour, Edge, Intent, Mode, PlanError, Stage, Strategy};
+use mainstay_core::hibernation::plan::{Behaviour, Drift, Edge, Intent, Mode, PlanError, Stage, Strategy};
 use mainstay_core::hibernation::state::{Phase, Stand};
 use std::time::Duration;
 
@@ -102,6 +102,54 @@ fn s65_best_effort_leaves_out_only_what_depends_on_the_failed_one() {
     );
     bed.broken.clear();
     bed.wishes.retry = Some("1".to_owned());
+    bed.later(HOUR);
+    assert_eq!((bed.phase(), bed.replicas("app")), (Phase::Active, 1));
+}
+
+#[test]
+fn s65_what_was_left_out_of_a_night_is_not_stopped_out_of_order() {
+    let strategy = || edges(&[("web", "api"), ("api", "store")]);
+    for drift in [Drift::Ignore, Drift::Report, Drift::Enforce] {
+        let mut bed = bed(strategy(), Mode::BestEffort, &["web", "api", "store"]);
+        for target in bed.plan.intent.targets.iter_mut().skip(1) {
+            target.drift = drift;
+        }
+        bed.settle();
+        bed.broken.insert(id("web"), Severity::Permanent);
+        bed.night();
+        bed.later(HOUR);
+        assert_eq!((bed.replicas("api"), bed.replicas("store")), (1, 1), "{drift:?}");
+        let about_store = bed.reasons.iter().map(ToString::to_string);
+        let blamed: Vec<String> = about_store
+            .filter(|r| r.contains("`store`") && !r.contains("waits"))
+            .collect();
+        assert!(blamed.is_empty(), "{drift:?}: {blamed:?}");
+    }
+}
+
+#[test]
+fn s65_taking_one_target_out_of_a_plan_that_is_made_again_leaves_the_others_their_order() {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "old", "db"]);
+    bed.settle();
+    bed.night();
+    assert_eq!(bed.phase(), Phase::Hibernated);
+    bed.state = None;
+    bed.plan.intent.targets.retain(|t| t.name != name("old"));
+    bed.turn();
+    assert!(bed.said("Adopted"));
+    bed.things.get_mut(&id("db")).unwrap().settled = false;
+    bed.now = bed.now + HOUR * 11;
+    for _ in 0..10 {
+        bed.turn();
+        bed.now = bed.now + Duration::from_secs(1);
+    }
+    assert_eq!(
+        (bed.replicas("old"), bed.replicas("db")),
+        (1, 1),
+        "nobody waits for the old one"
+    );
+    assert_eq!(bed.replicas("app"), 0, "it waits for its database");
+    bed.things.get_mut(&id("db")).unwrap().settled = true;
     bed.later(HOUR);
     assert_eq!((bed.phase(), bed.replicas("app")), (Phase::Active, 1));
 }

@@ -46,7 +46,7 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             longest: Duration::from_mins(1),
-            at_once: 32,
+            at_once: 64,
             back_off: Duration::from_millis(250),
             longest_back_off: Duration::from_secs(10),
         }

@@ -56,9 +56,10 @@ pub struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// Is anything to be selected? A target that only a restore point knows has no parameters: nothing is.
+    /// Is anything to be selected? A target that only a restore point knows has no parameters, not even empty ones:
+    /// nothing is, also when nothing is left in its point. Empty ones select a whole namespace.
     pub fn selects(&self) -> bool {
-        let stranger = self.target.parameters.is_null() && !self.recorded.is_empty();
+        let stranger = self.target.parameters.is_null();
         !self.only_recorded && !stranger
     }
 }

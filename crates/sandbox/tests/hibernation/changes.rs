@@ -1,6 +1,6 @@
 //! What goes wrong, and what others do to the things that sleep.
 
-use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLAN, PLANS, nightly, target};
+use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLAN, PLANS, STATEFUL_SETS, nightly, target};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -372,6 +372,47 @@ async fn s82_what_is_protected_or_belongs_to_somebody_is_never_touched() -> Resu
         ensure!(bed.replicas(DEPLOYMENTS, name).await? == 2, "{name}");
     }
     ensure!(bed.events().await?.iter().filter(|e| *e == "Skipped").count() == 2);
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s82_a_set_that_would_lose_its_volumes_is_left_alone_and_one_that_sleeps_wakes() -> Result<()> {
+    let bed = Bed::new().await?;
+    let claim = json!({
+        "metadata": { "name": "data" },
+        "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+    });
+    let set = |when_scaled: &str, claims: Value| {
+        let labels = json!({ "app": "x" });
+        json!({
+            "replicas": 2, "serviceName": "x", "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "c", "image": "i:1" }] } },
+            "volumeClaimTemplates": claims,
+            "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Retain", "whenScaled": when_scaled },
+        })
+    };
+    bed.create(STATEFUL_SETS, "loses", set("Delete", json!([claim])))
+        .await?;
+    bed.create(STATEFUL_SETS, "keeps", set("Retain", json!([claim])))
+        .await?;
+    bed.create(STATEFUL_SETS, "without", set("Delete", json!([])))
+        .await?;
+    bed.plan(json!([target("apps", Value::Null)])).await?;
+    let operator = bed.operator();
+    bed.at(2).await;
+    ensure!(bed.replicas(STATEFUL_SETS, "loses").await? == 2);
+    ensure!(bed.replicas(STATEFUL_SETS, "keeps").await? == 0);
+    ensure!(bed.replicas(STATEFUL_SETS, "without").await? == 0);
+    ensure!(bed.events().await?.iter().any(|e| e == "Skipped"));
+    let policy = json!({ "spec": { "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Delete" } } });
+    bed.patch(STATEFUL_SETS, "keeps", policy).await?;
+    bed.at(4).await;
+    ensure!(
+        bed.replicas(STATEFUL_SETS, "keeps").await? == 2,
+        "it is woken all the same"
+    );
     operator.kill().await;
     bed.end().await;
     Ok(())

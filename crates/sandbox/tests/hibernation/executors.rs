@@ -114,6 +114,30 @@ async fn anything_with_a_scale_sleeps_and_wakes() -> Result<()> {
     Ok(())
 }
 
+/// Is the cluster asked to sleep?
+pub(crate) async fn is_asleep(bed: &Bed, name: &str) -> Result<bool> {
+    let object = bed.get(CLUSTERS, name).await?;
+    Ok(object.data.pointer("/spec/hibernated") == Some(&json!(true)))
+}
+
+/// The cluster's own controller says that it is where it was asked to be.
+pub(crate) async fn obeys(bed: &Bed, name: &str) -> Result<()> {
+    let asleep = is_asleep(bed, name).await?;
+    let generation = bed.get(CLUSTERS, name).await?.metadata.generation;
+    let condition = |kind: &str, holds: bool| {
+        json!({ "type": kind, "status": if holds { "True" } else { "False" }, "reason": "X", "message": "",
+            "lastTransitionTime": "2026-11-16T12:00:00Z" })
+    };
+    let status = json!({
+        "observedGeneration": generation, "phase": "OPERATIONAL", "reasons": [], "pods": [], "history": [], "processes": [],
+        "conditions": [condition("Hibernated", asleep), condition("Ready", !asleep)],
+    });
+    let (params, patch) = (PatchParams::default(), Patch::Merge(json!({ "status": status })));
+    let done = bed.api(CLUSTERS).patch_status(name, &params, &patch).await;
+    done.context("the status is refused")?;
+    Ok(())
+}
+
 /// The object alone: what the cluster's own controller makes of it is tested where that runs.
 #[tokio::test(start_paused = true)]
 async fn s83_a_memgraph_cluster_is_asked_to_sleep_by_its_own_object() -> Result<()> {
@@ -123,37 +147,18 @@ async fn s83_a_memgraph_cluster_is_asked_to_sleep_by_its_own_object() -> Result<
         .await?;
     let spec = json!({ "schedule": nightly(), "targets": [{ "name": "graphs", "executor": "memgraph" }] });
     bed.plan_with(PLAN, spec).await?;
-    let hibernated = async |name: &str| -> Result<bool> {
-        let object = bed.get(CLUSTERS, name).await?;
-        Ok(object.data.pointer("/spec/hibernated") == Some(&json!(true)))
-    };
-    let report = async |asleep: bool| -> Result<()> {
-        let generation = bed.get(CLUSTERS, "graph").await?.metadata.generation;
-        let condition = |kind: &str, holds: bool| {
-            json!({ "type": kind, "status": if holds { "True" } else { "False" }, "reason": "X", "message": "",
-                "lastTransitionTime": "2026-11-16T12:00:00Z" })
-        };
-        let status = json!({
-            "observedGeneration": generation, "phase": "OPERATIONAL", "reasons": [], "pods": [], "history": [], "processes": [],
-            "conditions": [condition("Hibernated", asleep), condition("Ready", !asleep)],
-        });
-        let (params, patch) = (PatchParams::default(), Patch::Merge(json!({ "status": status })));
-        let done = bed.api(CLUSTERS).patch_status("graph", &params, &patch).await;
-        done.context("the status is refused")?;
-        Ok(())
-    };
-    report(false).await?;
+    obeys(&bed, "graph").await?;
     let operator = bed.operator();
     bed.at(2).await;
-    ensure!(hibernated("graph").await?);
+    ensure!(is_asleep(&bed, "graph").await?);
     ensure!(bed.phase().await? == "Hibernating", "it waits for the cluster");
-    report(true).await?;
+    obeys(&bed, "graph").await?;
     bed.at(3).await;
     ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
     bed.at(4).await;
-    ensure!(!hibernated("graph").await?);
-    ensure!(hibernated("asleep").await?, "what slept before stays asleep");
-    report(false).await?;
+    ensure!(!is_asleep(&bed, "graph").await?);
+    ensure!(is_asleep(&bed, "asleep").await?, "what slept before stays asleep");
+    obeys(&bed, "graph").await?;
     bed.at(5).await;
     ensure!(bed.phase().await? == "Active", "{}", bed.phase().await?);
     operator.kill().await;

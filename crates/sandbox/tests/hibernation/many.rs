@@ -61,7 +61,7 @@ async fn a_thousand_plans_are_quiet_but_for_the_lease_and_on_time() -> Result<()
     let size = Size {
         plans: 1000,
         namespaces: 100,
-        call: Duration::ZERO,
+        call: Duration::from_millis(1),
     };
     quiet_and_on_time(size).await
 }

@@ -2,15 +2,18 @@
 //! else asleep, and each is said.
 
 use crate::bed::{Bed, DEPLOYMENTS, HOUR, MINUTE, PLAN, PLANS, nightly, target};
-use crate::executors::{CLUSTERS, WIDGETS, define};
-use anyhow::{Context, Result, ensure};
+use crate::executors::{CLUSTERS, WIDGETS, define, is_asleep, obeys};
+use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use operator::hibernation::Settings;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use mainstay_core::hibernation::ids::{ExecutorName, PlanName, TargetName};
+use mainstay_core::hibernation::plan::{Drift, Target};
 use operator::hibernation::dry_run::{Would, dry_run};
+use operator::hibernation::{Ask, Place, Settings};
 use sandbox::kube::faults::{Fault, On};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The words of all Events of this reason.
 async fn words(bed: &Bed, reason: &str) -> Result<Vec<String>> {
@@ -26,29 +29,6 @@ async fn skipped(bed: &Bed) -> Result<Vec<(String, String)>> {
     ensure!(found.failed.is_empty(), "{:?}", found.failed);
     let lines = found.resources.into_iter().filter(|l| l.would == Would::Skip);
     Ok(lines.map(|l| (l.resource, l.why.unwrap_or_default())).collect())
-}
-
-async fn is_asleep(bed: &Bed, name: &str) -> Result<bool> {
-    let object = bed.get(CLUSTERS, name).await?;
-    Ok(object.data.pointer("/spec/hibernated") == Some(&json!(true)))
-}
-
-/// The cluster's own controller says that it is where it was asked to be.
-async fn obeys(bed: &Bed, name: &str) -> Result<()> {
-    let asleep = is_asleep(bed, name).await?;
-    let generation = bed.get(CLUSTERS, name).await?.metadata.generation;
-    let condition = |kind: &str, holds: bool| {
-        json!({ "type": kind, "status": if holds { "True" } else { "False" }, "reason": "X", "message": "",
-            "lastTransitionTime": "2026-11-16T12:00:00Z" })
-    };
-    let status = json!({
-        "observedGeneration": generation, "phase": "OPERATIONAL", "reasons": [], "pods": [], "history": [], "processes": [],
-        "conditions": [condition("Hibernated", asleep), condition("Ready", !asleep)],
-    });
-    let (params, patch) = (PatchParams::default(), Patch::Merge(json!({ "status": status })));
-    let done = bed.api(CLUSTERS).patch_status(name, &params, &patch).await;
-    done.context("the status is refused")?;
-    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,6 +166,51 @@ async fn s45_a_kind_that_is_not_served_for_a_while_uses_up_no_restore_point() ->
     ensure!(size().await? == Some(4), "{:?}", size().await?);
     ensure!(!is_asleep(&bed, "graph").await?);
     operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn s45_a_target_that_only_its_point_knows_selects_nothing_also_when_the_point_is_empty() -> Result<()> {
+    let bed = Bed::new().await?;
+    bed.workload(DEPLOYMENTS, "web", 3).await?;
+    bed.create(CLUSTERS, "graph", json!({})).await?;
+    let place = Place {
+        client: bed.client.clone(),
+        namespace: "default".to_owned(),
+        plan: PlanName::parse(PLAN)?,
+        before: Vec::new(),
+        settings: Settings::default().into(),
+    };
+    for executor in ["workloads", "memgraph"] {
+        let executor = ExecutorName::parse(executor)?;
+        let seen = async |parameters: Value| -> Result<usize> {
+            let target = Target {
+                name: TargetName::parse("old")?,
+                executor: executor.clone(),
+                parameters,
+                ready_within: MINUTE,
+                drift: Drift::Ignore,
+            };
+            let ask = Ask {
+                place: &place,
+                target: &target,
+                recorded: &BTreeMap::new(),
+                only_recorded: false,
+            };
+            let executor = place.settings.executors.get(&executor);
+            let look = executor.map_err(|r| anyhow!(r.message))?.observe(ask).await;
+            Ok(look.map_err(|r| anyhow!(r.message))?.len())
+        };
+        ensure!(
+            seen(json!({})).await? == 1,
+            "{executor}: empty parameters select everything"
+        );
+        ensure!(
+            seen(Value::Null).await? == 0,
+            "{executor}: none at all select nothing"
+        );
+    }
     bed.end().await;
     Ok(())
 }

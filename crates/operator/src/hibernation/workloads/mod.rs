@@ -109,7 +109,7 @@ async fn select(ask: Ask<'_>, look: &mut Look) -> Result<(), Refusal> {
             let Some(mut resource) = replicas::seen(place, kind, &object).await? else {
                 continue;
             };
-            resource.skip = left_alone(&object).or_else(|| claimed(place, kind, &object));
+            resource.skip = untouchable(place, kind, &object);
             if resource.skip.is_none() {
                 names.push((kind.clone(), object.name_any()));
             }
@@ -164,10 +164,27 @@ async fn recorded(
         || gone(state),
         |seen| Resource {
             selected: false,
-            skip: left_alone(&object).or_else(|| claimed(place, &kind, &object)),
+            skip: untouchable(place, &kind, &object),
             ..seen
         },
     ))
+}
+
+/// Why it is not stopped. Waking does not ask: what already sleeps is not left there for it.
+fn untouchable(place: &Place, kind: &Workload, object: &DynamicObject) -> Option<Skip> {
+    left_alone(object)
+        .or_else(|| claimed(place, kind, object))
+        .or_else(|| loses_volumes(object))
+}
+
+/// A StatefulSet that gives up its claims when it is scaled down: it would wake with empty disks.
+fn loses_volumes(object: &DynamicObject) -> Option<Skip> {
+    let spec = |path: &str| object.data.pointer(&format!("/spec/{path}"));
+    let policy = spec("persistentVolumeClaimRetentionPolicy/whenScaled")?;
+    let claims = spec("volumeClaimTemplates").and_then(Value::as_array)?;
+    let loses = policy == "Delete" && !claims.is_empty();
+    let why = "scaled to zero it would lose its volumes: set `persistentVolumeClaimRetentionPolicy.whenScaled: Retain`";
+    loses.then(|| Skip::Other(why.to_owned()))
 }
 
 /// Another plan with the better right selects it, too.
