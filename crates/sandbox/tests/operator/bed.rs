@@ -81,6 +81,8 @@ impl Bed {
         config.heartbeat = SignedDuration::from_secs(1);
         config.back_off = BackOff {
             first: SignedDuration::from_millis(300),
+            // Pods are killed again and again here, and a kubelet would make them wait for minutes.
+            longest: SignedDuration::from_secs(1),
             ..BackOff::UPSTREAM
         };
         let nodes = Nodes::start(&kubernetes, config)?;

@@ -163,11 +163,14 @@ impl Seen {
             } else {
                 said.log(&object.name_any());
             }
+            let what = format!("tell {}", said.reason);
             let event = event(object, said);
             let namespace = object.namespace().unwrap_or_default();
             let events: Api<Event> = Api::namespaced(api.clone().into_client(), &namespace);
+            let params = PostParams::default();
+            let call = bounded(settings.call, events.create(&params, &event));
             // An Event is for people; the status says the same.
-            if let Err(error) = bounded(settings.call, events.create(&PostParams::default(), &event)).await {
+            if let Err(error) = settings.tap.around(what, call).await {
                 tracing::debug!(%error, "an Event was not written");
             }
         }
