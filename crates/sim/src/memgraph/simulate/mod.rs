@@ -94,6 +94,9 @@ pub fn run_with(seed: u64, config: &Config, tracing: bool) -> Report {
 const TROUBLE: Duration = Duration::from_secs(90);
 /// How long the cluster may take to heal after that.
 const HEALING: Duration = Duration::from_mins(4);
+/// How long nobody may ask for a human after that. What is said of a diverged pod depends on what the others say at the
+/// moment, and between two commits of MAIN none of them may be `ready`.
+const MOMENTS: Duration = Duration::from_secs(5);
 /// How often an idle operator looks even if nothing changed.
 const RELOOK: Duration = Duration::from_secs(2);
 /// How long a step may wait before its turn ends.
@@ -186,7 +189,7 @@ impl<'a> Simulation<'a> {
             if at > trouble && !self.healing {
                 self.stop_faults();
             }
-            if at > end {
+            if at > end && (self.asks().is_some() || at > end + MOMENTS) {
                 self.not_healed();
                 return;
             }
@@ -267,20 +270,28 @@ impl<'a> Simulation<'a> {
         self.state.is_whole() && (2..self.config.pods).all(ready)
     }
 
+    /// What a human must decide, if an operator that looks now says so.
+    fn asks(&self) -> Option<String> {
+        (0..self.config.operators).find_map(|op| {
+            self.state
+                .asks_human_through(self.config, usize::from(op), &self.clock)
+        })
+    }
+
     fn not_healed(&mut self) {
         if self.is_well() {
             return;
         }
-        let human = (0..self.config.operators).find_map(|op| {
-            self.state
-                .asks_human_through(self.config, usize::from(op), &self.clock)
-        });
-        if let Some(sentence) = human {
+        if let Some(sentence) = self.asks() {
             self.human = Some(sentence);
             return;
         }
         if self.tracing {
             let _ = writeln!(self.trace, "   => does not heal\n      {}", describe(&self.state));
+            for op in 0..self.config.operators {
+                let plan = self.state.would(self.config, usize::from(op), &self.clock);
+                let _ = writeln!(self.trace, "      op{op} would: {plan:?}");
+            }
         }
         self.violation
             .get_or_insert_with(|| "the cluster does not heal".to_owned());

@@ -5,10 +5,10 @@ use super::observe::{Lens, Timeless};
 use super::state::State;
 use crate::memgraph::data::WriteId;
 use crate::memgraph::instance::{Mode, Role, Status};
-use mainstay_core::memgraph::decide;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::reason::Why;
 use mainstay_core::memgraph::record::{State as Phase, Writes};
+use mainstay_core::memgraph::{Plan, decide};
 use std::fmt;
 
 /// Something that must never happen.
@@ -217,10 +217,15 @@ impl State {
         self.asks_human_through(config, 0, &lens)
     }
 
+    /// What this operator would decide if it looked now.
+    pub fn would(&self, config: &Config, op: usize, lens: &impl Lens) -> Plan {
+        let seen = self.observe(config, op, lens, None);
+        decide(self.record.as_deref(), &seen, lens.now())
+    }
+
     /// The same, as this operator sees it.
     pub fn asks_human_through(&self, config: &Config, op: usize, lens: &impl Lens) -> Option<String> {
-        let seen = self.observe(config, op, lens, None);
-        let plan = decide(self.record.as_deref(), &seen, lens.now());
+        let plan = self.would(config, op, lens);
         if !plan.steps.is_empty() {
             return None;
         }
