@@ -145,7 +145,7 @@ const STAGES: &[Stage] = &[
     },
     Stage {
         name: "drills",
-        about: "40 rounds of every drill with the drivers of applications: nothing acknowledged is lost; needs python3",
+        about: "40 rounds over all drills with the drivers of applications: nothing acknowledged is lost; needs python3",
         minutes: 30,
         run: Run::Check(drills::stage),
     },

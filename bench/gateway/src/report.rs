@@ -80,6 +80,10 @@ const fn goal(figure: usize, most: f64, ratio: bool) -> Goal {
 /// For the first answer of the new MAIN.
 const SWITCH_MS: f64 = 10.0;
 
+/// A goal that nothing here measures.
+const RAW: &str =
+    "raw forwarding: 1 of HAProxy's is the goal, and there is no mode that forwards without looking";
+
 /// Everything.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -93,6 +97,8 @@ pub(crate) struct Report {
     pub(crate) ratios: BTreeMap<Kind, Figures>,
     pub(crate) switches: BTreeMap<Kind, Switches>,
     pub(crate) missed: Vec<String>,
+    /// Goals of which nothing is known.
+    pub(crate) not_measured: Vec<String>,
 }
 
 impl Report {
@@ -114,6 +120,7 @@ impl Report {
             ratios: BTreeMap::new(),
             switches: BTreeMap::new(),
             missed: Vec::new(),
+            not_measured: vec![RAW.to_owned()],
         }
     }
 
@@ -159,19 +166,38 @@ impl Report {
                 .and_then(|figures| figures.all().get(figure).copied());
             let name = Figures::NAMES.get(figure).copied().unwrap_or_default();
             let beside = if ratio { " of HAProxy's" } else { "" };
-            if let Some(value) = value.filter(|value| *value > most) {
-                self.missed
-                    .push(format!("{name}: {value:.2}{beside}, at most {most} is the goal"));
+            match value.filter(|value| value.is_finite()) {
+                Some(value) if value > most => self
+                    .missed
+                    .push(format!("{name}: {value:.2}{beside}, at most {most} is the goal")),
+                Some(_) => {}
+                None => self
+                    .not_measured
+                    .push(format!("{name}: at most {most}{beside} is the goal")),
             }
         }
-        if let Some(switches) = self.switches.get(&Kind::Gateway)
-            && switches.p99 > SWITCH_MS
-        {
-            let p99 = switches.p99;
-            self.missed.push(format!(
-                "decision to first byte, p99: {p99:.1} ms, at most {SWITCH_MS} is the goal"
-            ));
+        let goal = format!("at most {SWITCH_MS} is the goal");
+        match self.switches.get(&Kind::Gateway).map(|switches| switches.p99) {
+            Some(p99) if p99 > SWITCH_MS => self
+                .missed
+                .push(format!("decision to first byte, p99: {p99:.1} ms, {goal}")),
+            Some(p99) if p99.is_finite() => {}
+            _ => self
+                .not_measured
+                .push(format!("decision to first byte, p99 in ms: {goal}")),
         }
+    }
+
+    /// What is to be said of the goals.
+    fn goals(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.missed.is_empty() {
+            lines.push("every goal that was measured is met".to_owned());
+        }
+        lines.extend(self.missed.iter().map(|missed| format!("missed: {missed}")));
+        let unknown = self.not_measured.iter();
+        lines.extend(unknown.map(|goal| format!("not measured: {goal}")));
+        lines
     }
 
     /// Prints the table, and writes the file.
@@ -208,11 +234,8 @@ impl Report {
                 "decision to first byte of the new MAIN, {name}: p50 {p50:.2} ms, p99 {p99:.2} ms, most {most:.2} ms ({count} switches)"
             );
         }
-        if self.missed.is_empty() {
-            println!("every goal is met");
-        }
-        for missed in &self.missed {
-            println!("missed: {missed}");
+        for line in self.goals() {
+            println!("{line}");
         }
         if let Some(path) = json {
             std::fs::write(path, serde_json::to_string_pretty(&self)?)?;
@@ -280,5 +303,25 @@ mod tests {
         assert_eq!(report.missed.len(), 2, "{:?}", report.missed);
         assert!(report.missed[0].starts_with("CPU ms per GiB, large rows: 1.20"));
         assert!(report.missed[1].starts_with("KiB per idle connection"));
+    }
+
+    #[tokio::test]
+    async fn a_goal_that_was_not_measured_is_not_called_met() {
+        let mut alone = Report::new().await;
+        alone.take(BTreeMap::from([(Kind::Gateway, vec![figures(0.4)])]));
+        alone.judge();
+        let said = alone.goals();
+        assert_eq!(said[0], "every goal that was measured is met");
+        let unknown: Vec<_> = said
+            .iter()
+            .filter(|line| line.starts_with("not measured: "))
+            .collect();
+        // Raw forwarding, the three beside HAProxy, and the switch.
+        assert_eq!(unknown.len(), 5, "{said:?}");
+        assert!(unknown[0].contains("raw forwarding"), "{said:?}");
+        assert!(
+            said.iter().any(|line| line.contains("decision to first byte")),
+            "{said:?}"
+        );
     }
 }

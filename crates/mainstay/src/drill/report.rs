@@ -28,6 +28,11 @@ pub(crate) struct Summary {
     pub(crate) gap_max_ms: u64,
     /// The longest break after a MAIN served again.
     pub(crate) later_max_ms: u64,
+    /// How long clients wrote, all rounds together.
+    pub(crate) written_ms: u64,
+    /// How many writes were acknowledged in a second of that, times without a MAIN included: what was asked for with
+    /// `--rate` may be more than the cluster takes.
+    pub(crate) acknowledged_per_second: u64,
     /// All writes together.
     #[serde(flatten)]
     pub(crate) account: Account,
@@ -39,6 +44,8 @@ impl Summary {
         let mut gaps: Vec<u64> = rounds.iter().map(|done| done.gap_ms).collect();
         gaps.sort_unstable();
         let accounts = rounds.iter().map(|done| done.account);
+        let account = accounts.fold(Account::default(), Account::and);
+        let written_ms = rounds.iter().map(|done| done.written_ms).sum();
         Self {
             drill,
             alive,
@@ -48,7 +55,9 @@ impl Summary {
             gap_p99_ms: percentile(&gaps, 99),
             gap_max_ms: gaps.last().copied().unwrap_or_default(),
             later_max_ms: rounds.iter().map(|done| done.later_ms).max().unwrap_or_default(),
-            account: accounts.fold(Account::default(), Account::and),
+            written_ms,
+            acknowledged_per_second: per_second(account.acknowledged, written_ms),
+            account,
         }
     }
 }
@@ -57,6 +66,11 @@ impl Summary {
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+/// How many that is in a second, to the nearest.
+fn per_second(count: u64, ms: u64) -> u64 {
+    (count * 1_000 + ms / 2).checked_div(ms).unwrap_or_default()
 }
 
 /// The head of the table.
@@ -92,6 +106,7 @@ pub(crate) fn line(done: &Done) -> String {
         later_ms,
         interruptions: _,
         well_after_ms,
+        written_ms: _,
         account,
     } = done;
     let Phases {
@@ -133,6 +148,8 @@ pub(crate) fn foot(summary: &Summary) -> String {
         gap_p99_ms,
         gap_max_ms,
         later_max_ms,
+        written_ms,
+        acknowledged_per_second,
         account,
     } = summary;
     let Account {
@@ -143,9 +160,10 @@ pub(crate) fn foot(summary: &Summary) -> String {
         duplicated,
         despite_refusal,
     } = account;
+    let (seconds, tenths) = (written_ms / 1_000, written_ms % 1_000 / 100);
     let mut text = format!(
         "\n{rounds} rounds. Gap: p50 {gap_p50_ms} ms, p99 {gap_p99_ms} ms, max {gap_max_ms} ms; later breaks at most {later_max_ms} ms.\n\
-         {acknowledged} writes acknowledged, {failed} failed, {unknown} without an answer; {lost} lost, {duplicated} there twice.\n"
+         {acknowledged} writes acknowledged in {seconds}.{tenths} s of writing ({acknowledged_per_second} a second), {failed} failed, {unknown} without an answer; {lost} lost, {duplicated} there twice.\n"
     );
     if *despite_refusal > 0 {
         let _ = writeln!(text, "{despite_refusal} were refused and are there all the same.");
@@ -203,6 +221,7 @@ mod tests {
                 ms: gap_ms,
             }],
             well_after_ms: 2_345,
+            written_ms: 5_432,
             account: Account {
                 acknowledged: 1_000,
                 failed: 3,
@@ -255,6 +274,23 @@ mod tests {
             serde_json::to_string_pretty(&summary).unwrap(),
         ];
         insta::assert_snapshot!("json", lines.join("\n"));
+    }
+
+    #[test]
+    fn the_rate_is_what_was_acknowledged_and_not_what_was_asked_for() {
+        assert_eq!(per_second(2_000, 10_000), 200);
+        assert_eq!((per_second(1_999, 10_000), per_second(1_994, 10_000)), (200, 199));
+        assert_eq!(per_second(0, 0), 0);
+        let told = foot(&Summary::of(
+            Drill::KillMain,
+            false,
+            None,
+            &[done(1, 315, 0), done(2, 9, 0)],
+        ));
+        assert!(
+            told.contains("2000 writes acknowledged in 10.8 s of writing (184 a second)"),
+            "{told}"
+        );
     }
 
     #[test]

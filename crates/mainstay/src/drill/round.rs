@@ -53,6 +53,8 @@ pub(crate) struct Done {
     pub(crate) interruptions: Vec<Interruption>,
     /// From the fault until the cluster was serving and protected again.
     pub(crate) well_after_ms: u64,
+    /// How long clients wrote.
+    pub(crate) written_ms: u64,
     /// What became of the writes.
     #[serde(flatten)]
     pub(crate) account: Account,
@@ -152,6 +154,7 @@ pub(crate) async fn round(
     let injected = writers.now();
     injector.inject(&fault).await?;
     let back = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
+    let written = writers.now();
     let ledger = writers.end().await.map_err(RoundError::Writer)?;
     let present = read(target).await?;
     for write in ledger.lost(&present) {
@@ -180,6 +183,7 @@ pub(crate) async fn round(
             })
             .collect(),
         well_after_ms: millis(back.well_at.saturating_sub(injected)),
+        written_ms: millis(written),
         account,
     })
 }
