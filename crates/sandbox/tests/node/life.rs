@@ -2,6 +2,7 @@
 //! its node lost.
 
 use anyhow::{Context, Result};
+use jiff::SignedDuration;
 use kube::api::{Api, EvictParams, Patch, PatchParams};
 use sandbox::node::{Fault, Loss, lookup};
 use serde_json::{Value, json};
@@ -58,7 +59,10 @@ fn set() -> Value {
 }
 
 async fn created() -> Result<Bed> {
-    let bed = Bed::new()?;
+    on(Bed::new()?).await
+}
+
+async fn on(bed: Bed) -> Result<Bed> {
     bed.create(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "words", "namespace": "default" },
         "data": { "greeting": "hello" },
@@ -232,7 +236,9 @@ async fn a_lost_node_keeps_its_pod_until_it_comes_back() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_ends_processes_without_a_word() -> Result<()> {
-    let bed = created().await?;
+    // Long enough that the node is not missed before it is back, also on a busy machine.
+    let bed = Bed::with(|config| config.node_grace = SignedDuration::from_mins(2))?;
+    let bed = on(bed).await?;
     let pod = bed.pod("db-0").await?;
     let home = pod["spec"]["nodeName"].as_str().context("a node")?.to_owned();
     let processes = bed.nodes.processes(&party("db-0"));
