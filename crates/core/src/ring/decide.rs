@@ -7,7 +7,7 @@ use super::spec::Managed;
 use super::stamp::Found;
 use super::step::{Plan, Step};
 use super::view::View;
-use super::{attended, joining, labels, learn, leaving, print, replacing, retry, sleeping};
+use super::{attended, joining, labels, learn, leaving, print, replacing, retry, sleeping, unheard};
 use crate::time::Time;
 
 /// What to do now. Total: a doubt becomes a plan without steps and a reason, never an error.
@@ -52,7 +52,7 @@ fn awake(view: &View<'_>) -> Plan {
         Some(work) => go_on(view, work),
         None => begin(view),
     };
-    wrong_disks(view, plan)
+    unheard::unended(view, wrong_disks(view, plan))
 }
 
 /// Must the database be asked this time? While nothing changes, it is left alone.

@@ -201,7 +201,7 @@ fn lives(view: &View<'_>, m: &MemberView, witnesses: &[&Answer]) -> bool {
 /// Nobody can tell it from the others by an address, so it is neither put on record nor cleared away. Not told while it
 /// goes: then its claim goes first, and its Service before its pod.
 fn unplaced(m: &MemberView) -> Plan {
-    let stays = m.pod.as_ref().is_none_or(|p| !p.terminating) && m.claim.is_some_and(|c| !c.terminating);
+    let stays = m.pod.as_ref().is_none_or(|p| !p.is_ending()) && m.claim.is_some_and(|c| !c.terminating);
     let member = m.member.clone();
     if stays {
         Plan::because(Why::LeaveUnplaced { member })

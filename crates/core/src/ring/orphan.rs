@@ -37,7 +37,7 @@ fn delete(view: &View<'_>, member: &Member, plan: Plan) -> Plan {
             uid: claim.uid,
         });
     }
-    if let Some(pod) = m.pod.as_ref().filter(|p| !p.terminating) {
+    if let Some(pod) = m.pod.as_ref().filter(|p| !p.is_ending()) {
         plan = plan.then(Step::DeletePod {
             member: member.clone(),
             uid: pod.uid,

@@ -59,12 +59,14 @@ whys! {
     // Nothing to do, or not now
     Whole => "every member is known and nothing is missing";
     Away { member: Member } => "{member} does not run at the moment: its pod is not there, is ending, or is not ready yet";
+    Unended { member: Member }, human => "the pod of {member} should have ended long ago and does not, and no other one comes before it is gone: look at its Node, and delete the pod by force only if you know that the Node is off";
     Asleep => "asleep: nothing is replaced";
     FallAsleep for Progressing => "falling asleep: every member is drained, then all pods go; nothing is replaced meanwhile";
     SleepLater { member: Member } for Progressing => "to fall asleep, {member} has to be done first: a start or a leaving is not cut off";
     Draining { member: Member, left: usize } for Progressing => "falling asleep: {member} is drained ({left} to go)";
     Undrained { member: Member } => "{member} was not drained in time: it is stopped as it is, its commit log has the rest";
     Stopping for Progressing => "falling asleep: waiting for all pods to be gone";
+    WakeLater { member: Member } for Progressing => "waking up: {member} still has the pod of before its sleep, which serves nobody; it has to be told to go first";
     WakeSeeds for Progressing => "waking up: the first member of each rack comes first";
     WaitForSeed { member: Member } for Progressing => "waking up: waiting for {member} to start, the others follow";
     WakeRest for Progressing => "waking up: all members may start";
