@@ -84,8 +84,8 @@ pub fn asks(ledger: Option<&Ledger>, seen: &Observed) -> bool {
         });
         quiet && (same || (known.is_none() && m.pod.is_none()))
     });
-    // A ring of one has nobody to ask.
-    let others = seen.spec.members.len() > 1;
+    // A ring of one has nobody to ask. Whoever is declared away is in it until it has left.
+    let others = seen.members.len() > 1;
     ledger.work.is_some() || (!settled && others)
 }
 
@@ -129,7 +129,7 @@ fn begin(view: &View<'_>) -> Plan {
             return plan;
         }
         held.reasons.extend(plan.reasons);
-        held.findings.extend(plan.findings);
+        held = held.showing(plan.findings);
         held.wake = [held.wake, plan.wake].into_iter().flatten().min();
     }
     if !held.reasons.is_empty() {

@@ -7,7 +7,7 @@ use mainstay_core::ring::ledger::{Phase, Task, Work};
 use mainstay_core::ring::observed::Liveness;
 use mainstay_core::ring::reason::{Condition, Why};
 use mainstay_core::ring::stamp::Found;
-use mainstay_core::ring::{Plan, Step};
+use mainstay_core::ring::{Plan, Step, asks};
 use std::time::Duration;
 
 /// Member 2 is not declared any more, and the keyspace can do without it.
@@ -46,6 +46,51 @@ fn told(situation: &Situation) -> Option<(&'static str, Option<Condition>)> {
 fn leaves(situation: &Situation) -> bool {
     let plan = situation.plan();
     plan.steps.iter().any(|s| matches!(s, Step::Decommission { .. }))
+}
+
+/// Two members, and one copy of each row: member 1 is not declared any more.
+fn down_to_one() -> Situation {
+    let mut two = whole_of(2);
+    two.seen.spec.members.pop();
+    copies(&mut two, 1);
+    two
+}
+
+#[test]
+fn the_second_of_two_leaves_and_the_last_one_is_asked_nothing() {
+    let two = down_to_one();
+    assert!(
+        asks(Some(&two.ledger), &two.seen),
+        "who leaves is known to the other"
+    );
+    assert!(leaves(&two), "{}", two.text());
+    let mut gone = down_to_one();
+    gone.ledger.known.remove(&member(1));
+    for answer in &mut gone.seen.answers {
+        answer.nodes.retain(|n| n.host != host(1));
+    }
+    assert!(asks(Some(&gone.ledger), &gone.seen), "has it left?");
+    let clears = |s: &Step| matches!(s, Step::Retire { member: m } if *m == member(1));
+    gone.seen.members[1].record = None;
+    assert!(gone.plan().steps.iter().any(clears), "{}", gone.text());
+    gone.seen.members.pop();
+    assert!(!asks(Some(&gone.ledger), &gone.seen), "a single node");
+    gone.report(0, Found::Empty);
+    gone.seen.answers.clear();
+    assert!(
+        !asks(Some(&gone.ledger), &gone.seen),
+        "nobody is left to be asked"
+    );
+    let held = Some(("HeldForHuman", Some(Condition::ReplacementHeld)));
+    gone.seen.members[0]
+        .pod
+        .as_mut()
+        .unwrap()
+        .report
+        .as_mut()
+        .unwrap()
+        .ran = false;
+    assert_eq!(told(&gone), held, "{}", gone.text());
 }
 
 #[test]
