@@ -135,8 +135,11 @@ whys! {
     HasLeft { member: Member } => "{member} has left the ring: its record and its volume go, its disk is never started again";
     // Label
     ByLabel { member: Member } for Progressing => "a human put `scylla/replace` on {member}: its volume is given up and it is replaced";
+    LabelUnknown { member: Member } for ReplacementHeld => "{member} carries `scylla/replace` and is not on record, so nobody knows whom it would replace, and its volume is not given up: it is put on record when another member sees it Normal; if its node is in the ring and dead, remove that (`nodetool removenode`) and take the label off, and it joins as new";
     LabelElsewhere { member: Member } => "{member} carries `scylla/replace`: scylla-operator replaces it, nothing is done here";
     LabelDone { member: Member } => "{member} was replaced: the label is taken off";
+    NotedOther { member: Member, host: HostId, noted: HostId } for ReplacementHeld, human => "{member} lost its storage and is not labelled: {host} is on record, and the Service of the member notes {noted}, which is whom scylla-operator would replace; if the others list {host} there, put that note right (annotation `internal.scylla-operator.scylladb.com/host-id`)";
+    NotedNothing { member: Member, host: HostId } for ReplacementHeld, human => "{member} lost its storage and is not labelled: {host} is on record, and the Service of the member notes no host id (annotation `internal.scylla-operator.scylladb.com/host-id`), so that scylla-operator would not know whom to replace; write {host} there if the others list it at the address of the member";
     SetLabel { member: Member } for Progressing => "all checks hold: {member} is labelled, and scylla-operator replaces it";
     LabelSet { member: Member } for Progressing => "waiting for scylla-operator to replace {member}";
     LabelIgnored { member: Member } for ReplacementFailed, human => "{member} was labelled long ago and scylla-operator has not replaced it: read the log of that operator and of the pod; to end the wait here, set `spec.autoreplacement.enabled: false` first and then take the label off, or it is set again";

@@ -161,6 +161,62 @@ fn a_label_on_another_member_of_our_own_is_only_a_wish_and_does_not_hold_a_repla
     assert!(labelled.permits(), "{}", labelled.text());
 }
 
+/// All of it, of whomever: what is held comes before what holds.
+fn held_first(plan: &Plan) -> bool {
+    let holds: Vec<bool> = plan
+        .findings
+        .iter()
+        .map(mainstay_core::ring::checks::Finding::holds)
+        .collect();
+    holds.is_sorted() && holds.first() == Some(&false)
+}
+
+#[test]
+fn with_two_lost_the_held_checks_of_both_come_first() {
+    let mut two = whole_of(5).lost();
+    two.report(2, Found::Empty);
+    two.seen.members[2]
+        .pod
+        .as_mut()
+        .unwrap()
+        .report
+        .as_mut()
+        .unwrap()
+        .ran = false;
+    two.seen.answers.retain(|a| a.by != member(2));
+    two.down(2);
+    let plan = two.plan();
+    assert_eq!(plan.findings.len(), 22, "{}", two.text());
+    assert!(held_first(&plan), "{:#?}", plan.findings);
+}
+
+#[test]
+fn a_label_that_is_held_shows_its_checks_and_one_on_a_stranger_says_so() {
+    let mut labelled = whole();
+    labelled.seen.members[1].replace_label = true;
+    labelled.seen.answers.retain(|a| a.by != member(2));
+    labelled.down(2);
+    let plan = labelled.plan();
+    assert!(plan.steps.is_empty(), "{}", labelled.text());
+    assert!(held_first(&plan), "{:#?}", plan.findings);
+    let shown = |name: &str| plan.findings.iter().any(|f| f.letter.name() == name);
+    assert!(
+        shown("OthersUp") && !shown("Down"),
+        "it may be alive until its volume goes"
+    );
+
+    let mut stranger = whole();
+    stranger.seen.members[1].replace_label = true;
+    stranger.ledger.known.remove(&member(1));
+    stranger.seen.members[1].record = None;
+    for answer in &mut stranger.seen.answers {
+        answer.nodes.retain(|n| n.host != host(1));
+    }
+    let told = stranger.plan().reasons.iter().any(|w| w.id() == "LabelUnknown");
+    assert!(told, "{}", stranger.text());
+    assert!(stranger.text().contains("not on record"), "{}", stranger.text());
+}
+
 #[test]
 fn n18_automation_leaves_a_labelled_member_to_the_label() {
     held("it carries `scylla/replace`", |s| {
