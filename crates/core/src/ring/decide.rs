@@ -151,6 +151,7 @@ fn wrong_disks(view: &View<'_>, plan: Plan) -> Plan {
             Some(Found::Retired(_)) => plan.also(Why::RetiredDisk { member }),
             Some(Found::Foreign(_)) => plan.also(Why::ForeignDisk { member }),
             Some(Found::Damaged) => plan.also(Why::DamagedDisk { member }),
+            Some(Found::Unreadable) => plan.also(Why::UnreadableDisk { member }),
             Some(Found::Started(host)) => match view.ledger.owner_of(host) {
                 Some(owner) if *owner != member => plan.also(Why::ForeignNode {
                     member,

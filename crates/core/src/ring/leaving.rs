@@ -191,7 +191,7 @@ fn lives(view: &View<'_>, m: &MemberView, witnesses: &[&Answer]) -> bool {
         Some(Found::Started(host) | Found::Foreign(host)) => nodes.any(|n| n.host == host),
         // Nobody knows under which host id, because a permission does not say it, the disk does not, or there is no gate
         // that would: so whoever belongs to no member may be it.
-        Some(Found::StartedWith(_) | Found::Damaged) | None => {
+        Some(Found::StartedWith(_) | Found::Damaged | Found::Unreadable) | None => {
             nodes.any(|n| view.member_of(n.host, n.address).is_none())
         }
         Some(Found::Empty | Found::Unfinished(_) | Found::Retired(_)) => false,

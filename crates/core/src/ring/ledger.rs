@@ -78,7 +78,8 @@ impl Grant {
             | Found::StartedWith(_)
             | Found::Retired(_)
             | Found::Foreign(_)
-            | Found::Damaged => false,
+            | Found::Damaged
+            | Found::Unreadable => false,
         };
         unused && pod == self.pod && volume == self.volume && report.disk == self.disk
     }

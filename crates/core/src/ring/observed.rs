@@ -251,7 +251,12 @@ impl Observed {
         let pods = self.members.iter().filter_map(|m| m.pod.as_ref());
         pods.filter_map(|p| match p.report?.found {
             Found::StartedWith(number) | Found::Unfinished(number) => Some(number),
-            Found::Started(_) | Found::Empty | Found::Retired(_) | Found::Foreign(_) | Found::Damaged => None,
+            Found::Started(_)
+            | Found::Empty
+            | Found::Retired(_)
+            | Found::Foreign(_)
+            | Found::Damaged
+            | Found::Unreadable => None,
         })
     }
 

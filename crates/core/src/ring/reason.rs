@@ -124,6 +124,7 @@ whys! {
     ForeignDisk { member: Member } for ReplacementHeld, human => "{member} has the disk of another node mounted: mount the right one";
     ForeignNode { member: Member, host: HostId, owner: Member } for ReplacementHeld, human => "{member} runs {host}, which is the node of {owner}: the disk of {owner} is mounted in it; mount each disk where it belongs";
     DamagedDisk { member: Member } for ReplacementHeld, human => "the disk of {member} was bootstrapped once and does not say so any more: a human must look; delete claim and pod to give it up";
+    UnreadableDisk { member: Member } for ReplacementHeld, human => "the database's own tool cannot read the disk of {member}, so nobody knows what is on it: it is neither started nor wiped, and read again; the log of its pod says what the tool said; mount or mend the disk, or delete claim and pod to give it up";
     // Leaving
     Leave { member: Member } for Progressing => "{member} is not declared any more and leaves the ring";
     LeaveLater { member: Member, check: Check } => "{member} is not declared any more and leaves later: {check}";

@@ -94,7 +94,12 @@ fn started<'a>(view: &View<'a>, m: &'a MemberView) -> Option<(&'a Member, PodUid
     match pod.report?.found {
         Found::Started(host) => Some((&m.member, pod.uid, Some(host))),
         Found::StartedWith(_) => Some((&m.member, pod.uid, known())),
-        Found::Empty | Found::Unfinished(_) | Found::Retired(_) | Found::Foreign(_) | Found::Damaged => None,
+        Found::Empty
+        | Found::Unfinished(_)
+        | Found::Retired(_)
+        | Found::Foreign(_)
+        | Found::Damaged
+        | Found::Unreadable => None,
     }
 }
 

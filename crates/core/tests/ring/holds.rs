@@ -161,6 +161,27 @@ fn a_label_on_another_member_of_our_own_is_only_a_wish_and_does_not_hold_a_repla
     assert!(labelled.permits(), "{}", labelled.text());
 }
 
+#[test]
+fn a_disk_that_cannot_be_read_is_for_a_human_and_is_not_taken_for_an_empty_one() {
+    let mut unreadable = whole().lost();
+    unreadable.report(1, Found::Unreadable);
+    let plan = unreadable.plan();
+    assert!(plan.steps.is_empty(), "{}", unreadable.text());
+    let why = plan.reasons.iter().find(|w| w.id() == "UnreadableDisk");
+    assert!(why.is_some_and(Why::needs_human), "{}", unreadable.text());
+    // Nor is another member replaced meanwhile: rows may be on it that nobody else has.
+    let mut other = ready();
+    other.report(2, Found::Unreadable);
+    assert!(!other.permits(), "{}", other.text());
+    let mut labelled = unreadable;
+    labelled.seen.members[1].replace_label = true;
+    assert!(
+        !labelled.plan().steps.is_empty(),
+        "a human gives it up: {}",
+        labelled.text()
+    );
+}
+
 /// All of it, of whomever: what is held comes before what holds.
 fn held_first(plan: &Plan) -> bool {
     let holds: Vec<bool> = plan

@@ -14,6 +14,7 @@ mod bed;
 mod down;
 mod first_boot;
 mod five;
+mod gate;
 mod generic;
 mod hands;
 mod kills;

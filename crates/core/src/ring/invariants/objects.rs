@@ -95,7 +95,9 @@ fn has_left(judge: &Judge<'_>, at: usize, member: &Member) -> bool {
                 Some(Found::Started(host) | Found::Foreign(host)) => n.host == host,
                 Some(Found::Empty | Found::Unfinished(_) | Found::Retired(_)) => false,
                 // Nobody says which node's disk this is.
-                Some(Found::StartedWith(_) | Found::Damaged) | None => is_nobodys(judge, at, n),
+                Some(Found::StartedWith(_) | Found::Damaged | Found::Unreadable) | None => {
+                    is_nobodys(judge, at, n)
+                }
             };
             its || Some(n.address) == m.address
         })
