@@ -410,4 +410,17 @@ mod tests {
             "it joins"
         );
     }
+
+    /// What an older operator makes of a word of a newer gate: neither a loss nor a start that nobody saw.
+    #[test]
+    fn n23_a_report_that_is_not_understood_is_no_report() {
+        for word in [r#""misplaced""#, r#"{"startedWith":1,"by":"nobody"}"#] {
+            let waits = view(Some(word), false);
+            assert!(waits.pod.as_ref().is_some_and(|p| p.report.is_none()), "{word}");
+            assert!(
+                !has_started(&waits) && has_started(&view(Some(word), true)),
+                "{word}"
+            );
+        }
+    }
 }
