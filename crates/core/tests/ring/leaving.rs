@@ -248,7 +248,7 @@ fn the_claim_of_one_of_which_nobody_knows_which_node_it_is_stays_while_a_node_be
         ("no pod", |s| s.seen.members[2].pod = None),
         ("a damaged disk", |s| s.report(2, Found::Damaged)),
         ("the disk of another node", |s| {
-            s.report(2, Found::Foreign(host(1)))
+            s.report(2, Found::Foreign(host(1)));
         }),
     ];
     for (what, change) in table {

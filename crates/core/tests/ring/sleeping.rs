@@ -184,10 +184,10 @@ fn s84_it_wakes_when_all_pods_are_gone_with_the_seeds_first() {
 }
 
 /// All pods are told to go; the one of member 2 should have been gone so long ago.
-fn ending(situation: Situation, ago: Duration) -> Situation {
-    let mut ending = without_pods(situation.clone());
-    let mut pod = situation.seen.members[2].pod.clone().unwrap();
+fn ending(mut situation: Situation, ago: Duration) -> Situation {
+    let mut pod = situation.seen.members[2].pod.take().unwrap();
     pod.ends_by = Some(NOW - ago);
+    let mut ending = without_pods(situation);
     ending.seen.members[2].pod = Some(pod);
     ending
 }

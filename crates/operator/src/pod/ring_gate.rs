@@ -224,7 +224,7 @@ pub async fn ring_gate(
                     // A permission is used only when the operator can know of it, and not if telling took too long.
                     match said {
                         Err(error) if !unsaid => {
-                            tell(format!("waiting: what was found cannot be told: {error}"))
+                            tell(format!("waiting: what was found cannot be told: {error}"));
                         }
                         _ if fresh => return task.launch(&start, own, &mut noted, &mut tell),
                         _ => {}
