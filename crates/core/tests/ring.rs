@@ -20,6 +20,7 @@ mod ring {
     mod holds;
     mod invariants;
     mod leaving;
+    mod shown;
     mod situation;
     mod sleeping;
     mod table;

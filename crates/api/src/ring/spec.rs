@@ -44,6 +44,7 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("!(has(self.attends) && has(self.hibernated) && self.hibernated)").message("a cluster that scylla-operator runs is not put to sleep from here; remove spec.hibernated"),
     validation = Rule::new("!has(self.flags) || self.engine == 'Cassandra' || self.flags.all(f, f.startsWith('--'))").message("every entry of spec.flags begins with `--`, as in --smp=2"),
     validation = Rule::new("!has(self.flags) || self.engine != 'Cassandra' || self.flags.all(f, f.matches('^-[DX][^ ]+$'))").message("every entry of spec.flags is an option of Java, as -Xmx4G or -Dcassandra.ring_delay_ms=30000, without blanks"),
+    validation = Rule::new("has(self.attends) || oldSelf.racks.all(o, o.members == 0 || self.racks.exists(r, r.name == o.name))").message("a rack of spec.racks that has members cannot be taken away at once: they leave the ring first; write members: 0 instead, and take the rack away when they have left"),
     validation = Rule::new("oldSelf.datacenter == self.datacenter").message("spec.datacenter cannot change: the database keeps the one it was founded with"),
 )]
 pub struct RingClusterSpec {

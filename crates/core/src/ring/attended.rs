@@ -22,7 +22,11 @@ pub(super) fn begin(view: &View<'_>) -> Plan {
             held = held.also(Why::LabelElsewhere { member });
             continue;
         }
-        if !is_lost(view, m, known) {
+        if !is_lost(view, m) {
+            continue;
+        }
+        if let Some(why) = noted_wrong(m, known) {
+            held = held.also(why);
             continue;
         }
         let plan = consider(view, m, known);
@@ -30,17 +34,26 @@ pub(super) fn begin(view: &View<'_>) -> Plan {
             return plan;
         }
         held.reasons.extend(plan.reasons);
-        held.findings.extend(plan.findings);
+        held = held.showing(plan.findings);
     }
     held
 }
 
-fn is_lost(view: &View<'_>, m: &MemberView, known: &Known) -> bool {
+fn is_lost(view: &View<'_>, m: &MemberView) -> bool {
     let waits = m
         .waits_unbootstrapped_since
         .is_some_and(|since| view.now.since(since) >= view.spec().timing.barrier);
-    // That operator replaces the host id its sidecar noted; if that is another one, it would replace the wrong node.
-    m.noted_host == Some(known.host) && (waits || view.node_is_gone(&m.member))
+    waits || view.node_is_gone(&m.member)
+}
+
+/// That operator replaces the host id its sidecar noted; if that is another one, it would replace the wrong node.
+fn noted_wrong(m: &MemberView, known: &Known) -> Option<Why> {
+    let (member, host) = (m.member.clone(), known.host);
+    match m.noted_host {
+        Some(noted) if noted == host => None,
+        Some(noted) => Some(Why::NotedOther { member, host, noted }),
+        None => Some(Why::NotedNothing { member, host }),
+    }
 }
 
 fn consider(view: &View<'_>, m: &MemberView, known: &Known) -> Plan {
@@ -95,8 +108,11 @@ pub(super) fn labelled(view: &View<'_>, work: &Work) -> Plan {
     if let Some(plan) = replaced(view, m, lost) {
         return plan;
     }
-    if !is_lost(view, m, lost) {
+    if !is_lost(view, m) {
         return Plan::because(Why::CameBack { member }).write(view.ledger.idle());
+    }
+    if let Some(why) = noted_wrong(m, lost) {
+        return Plan::because(why).write(view.ledger.idle());
     }
     set_label(view, work, m, lost)
 }

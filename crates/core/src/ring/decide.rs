@@ -7,7 +7,7 @@ use super::spec::Managed;
 use super::stamp::Found;
 use super::step::{Plan, Step};
 use super::view::View;
-use super::{attended, joining, labels, learn, leaving, print, replacing, retry, sleeping};
+use super::{attended, joining, labels, learn, leaving, print, replacing, retry, sleeping, unheard};
 use crate::time::Time;
 
 /// What to do now. Total: a doubt becomes a plan without steps and a reason, never an error.
@@ -52,7 +52,7 @@ fn awake(view: &View<'_>) -> Plan {
         Some(work) => go_on(view, work),
         None => begin(view),
     };
-    wrong_disks(view, plan)
+    unheard::unended(view, wrong_disks(view, plan))
 }
 
 /// Must the database be asked this time? While nothing changes, it is left alone.
@@ -84,8 +84,8 @@ pub fn asks(ledger: Option<&Ledger>, seen: &Observed) -> bool {
         });
         quiet && (same || (known.is_none() && m.pod.is_none()))
     });
-    // A ring of one has nobody to ask.
-    let others = seen.spec.members.len() > 1;
+    // A ring of one has nobody to ask. Whoever is declared away is in it until it has left.
+    let others = seen.members.len() > 1;
     ledger.work.is_some() || (!settled && others)
 }
 
@@ -129,7 +129,7 @@ fn begin(view: &View<'_>) -> Plan {
             return plan;
         }
         held.reasons.extend(plan.reasons);
-        held.findings.extend(plan.findings);
+        held = held.showing(plan.findings);
         held.wake = [held.wake, plan.wake].into_iter().flatten().min();
     }
     if !held.reasons.is_empty() {
@@ -151,6 +151,7 @@ fn wrong_disks(view: &View<'_>, plan: Plan) -> Plan {
             Some(Found::Retired(_)) => plan.also(Why::RetiredDisk { member }),
             Some(Found::Foreign(_)) => plan.also(Why::ForeignDisk { member }),
             Some(Found::Damaged) => plan.also(Why::DamagedDisk { member }),
+            Some(Found::Unreadable) => plan.also(Why::UnreadableDisk { member }),
             Some(Found::Started(host)) => match view.ledger.owner_of(host) {
                 Some(owner) if *owner != member => plan.also(Why::ForeignNode {
                     member,

@@ -126,6 +126,8 @@ pub enum Held {
     Foreign,
     /// Bootstrapped once, and not any more.
     Damaged,
+    /// The database's own tool cannot read it.
+    Unreadable,
 }
 
 impl fmt::Display for Held {
@@ -142,6 +144,7 @@ impl fmt::Display for Held {
             Self::Retired => "the place of this disk in the ring was given to another disk: it is never started again; mount the right disk, or save its data and empty it",
             Self::Foreign => "this disk holds the data of another node: not started; mount the right disk",
             Self::Damaged => "this disk was bootstrapped once and does not say so any more: neither started nor wiped; a human must look at it",
+            Self::Unreadable => "the database's own tool cannot read what is on this disk: neither started nor wiped, and read again",
         })
     }
 }
@@ -173,6 +176,8 @@ pub fn gate(me: &Me, folder: &Folder, asked: Asked<'_>) -> Gate {
             Some((found, why)) => wait(me, Stamp { pod: None, ..stamp }, found, why),
             None => start(me, &stamp, host, with_me(me, members)),
         },
+        // To take it for an empty one could cost a node its data.
+        (Bootstrapped::Unreadable, _) => wait(me, stamp, Found::Unreadable, Held::Unreadable),
         // A member once, and rows may be on it that nobody else has.
         (Bootstrapped::Decommissioned, _) => wait(me, stamp, Found::Damaged, Held::Damaged),
         (Bootstrapped::InProgress | Bootstrapped::Never, _) if stamp.completed => {
@@ -274,6 +279,7 @@ fn unstarted(stamp: &Stamp, bootstrapped: Bootstrapped) -> Found {
         (None, Bootstrapped::Never | Bootstrapped::Decommissioned | Bootstrapped::Completed(_)) => {
             Found::Empty
         }
+        (None, Bootstrapped::Unreadable) => Found::Unreadable,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::ledger::{Phase, Task, Work};
 use super::reason::Why;
-use super::replacing::{self, held, may_give_up};
+use super::replacing::{self, by_hand, held};
 use super::stamp::Report;
 use super::step::Plan;
 use super::view::View;
@@ -16,11 +16,15 @@ pub(super) fn begin(view: &View<'_>) -> Plan {
     let mut plan = Plan::default();
     for m in labelled {
         let Some(lost) = view.ledger.known.get(&m.member) else {
+            let member = m.member.clone();
+            plan = plan.also(Why::LabelUnknown { member });
             continue;
         };
         let case = replacing::case(view, &m.member, lost, true);
-        if let Err(check) = may_give_up(&case) {
-            plan = plan.also(held(&m.member, &check));
+        let findings = by_hand(&case);
+        if let Some(first) = findings.iter().find(|f| !f.holds()) {
+            let why = held(&m.member, &first.check);
+            plan = plan.also(why).showing(findings);
             continue;
         }
         let empty = view.seen.report(&m.member).is_some_and(Report::waits_empty);

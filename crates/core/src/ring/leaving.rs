@@ -183,25 +183,25 @@ fn stranger(view: &View<'_>, m: &MemberView) -> Plan {
     clear(m)
 }
 
-/// Does somebody list the node that was started from its disk, at whatever address? Its Service may be a new one, and the
-/// others know it at the old one's until its pod restarts.
+/// Does somebody list the node whose disk this is, at whatever address? Its Service may be a new one, and the others know it
+/// at the old one's until its pod restarts.
 fn lives(view: &View<'_>, m: &MemberView, witnesses: &[&Answer]) -> bool {
     let mut nodes = witnesses.iter().flat_map(|a| &a.nodes).filter(|n| n.counts());
     match m.pod.as_ref().and_then(|p| p.report).map(|r| r.found) {
-        Some(Found::Started(host)) => nodes.any(|n| n.host == host),
-        // Nobody knows under which host id; so whoever belongs to no member may be it.
-        Some(Found::StartedWith(_)) => nodes.any(|n| view.member_of(n.host, n.address).is_none()),
-        Some(
-            Found::Empty | Found::Unfinished(_) | Found::Retired(_) | Found::Foreign(_) | Found::Damaged,
-        )
-        | None => false,
+        Some(Found::Started(host) | Found::Foreign(host)) => nodes.any(|n| n.host == host),
+        // Nobody knows under which host id, because a permission does not say it, the disk does not, or there is no gate
+        // that would: so whoever belongs to no member may be it.
+        Some(Found::StartedWith(_) | Found::Damaged | Found::Unreadable) | None => {
+            nodes.any(|n| view.member_of(n.host, n.address).is_none())
+        }
+        Some(Found::Empty | Found::Unfinished(_) | Found::Retired(_)) => false,
     }
 }
 
 /// Nobody can tell it from the others by an address, so it is neither put on record nor cleared away. Not told while it
 /// goes: then its claim goes first, and its Service before its pod.
 fn unplaced(m: &MemberView) -> Plan {
-    let stays = m.pod.as_ref().is_some_and(|p| !p.terminating) && m.claim.is_some_and(|c| !c.terminating);
+    let stays = m.pod.as_ref().is_none_or(|p| !p.is_ending()) && m.claim.is_some_and(|c| !c.terminating);
     let member = m.member.clone();
     if stays {
         Plan::because(Why::LeaveUnplaced { member })

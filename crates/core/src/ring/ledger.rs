@@ -78,7 +78,8 @@ impl Grant {
             | Found::StartedWith(_)
             | Found::Retired(_)
             | Found::Foreign(_)
-            | Found::Damaged => false,
+            | Found::Damaged
+            | Found::Unreadable => false,
         };
         unused && pod == self.pod && volume == self.volume && report.disk == self.disk
     }
@@ -374,6 +375,8 @@ mod tests {
             "",
             "{}",
             &text.replace("\"revision\"", "\"other\""),
+            // What a newer operator wrote is not guessed at.
+            &text.replace("\"revision\"", "\"newer\":1,\"revision\""),
             &text[..text.len() / 2],
         ] {
             assert!(Ledger::parse(bad).is_err());

@@ -135,8 +135,8 @@ impl Answer {
 pub struct Pod {
     /// Its uid.
     pub uid: PodUid,
-    /// Being deleted.
-    pub terminating: bool,
+    /// By when it should be gone, if it is being deleted.
+    pub ends_by: Option<Time>,
     /// Its database runs. One that does not may be removed from the ring meanwhile by a human, and come back.
     pub runs: bool,
     /// Where it was scheduled to, as its database will say.
@@ -146,9 +146,14 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// Is it being deleted?
+    pub fn is_ending(&self) -> bool {
+        self.ends_by.is_some()
+    }
+
     /// Does it run, and stay? One that is on its way out still runs, and what its gate said counts no more.
     pub fn stays(&self) -> bool {
-        self.runs && !self.terminating
+        self.runs && !self.is_ending()
     }
 }
 
@@ -236,7 +241,7 @@ impl Observed {
     /// What the gate of this member's pod said. If the Node is gone, it says nothing any more.
     pub fn report(&self, member: &Member) -> Option<&Report> {
         let m = self.member(member)?;
-        let pod = m.pod.as_ref().filter(|p| !p.terminating)?;
+        let pod = m.pod.as_ref().filter(|p| !p.is_ending())?;
         let away = m.claim.is_some_and(|c| c.node_gone_since.is_some());
         pod.report.as_ref().filter(|_| !away)
     }
@@ -246,7 +251,12 @@ impl Observed {
         let pods = self.members.iter().filter_map(|m| m.pod.as_ref());
         pods.filter_map(|p| match p.report?.found {
             Found::StartedWith(number) | Found::Unfinished(number) => Some(number),
-            Found::Started(_) | Found::Empty | Found::Retired(_) | Found::Foreign(_) | Found::Damaged => None,
+            Found::Started(_)
+            | Found::Empty
+            | Found::Retired(_)
+            | Found::Foreign(_)
+            | Found::Damaged
+            | Found::Unreadable => None,
         })
     }
 

@@ -3,6 +3,7 @@
 //! other (`replacing`), and under the same checks, one at a time. While those do not hold, the claim stays: if the
 //! Node returns, so does the data.
 
+use super::checks::Finding;
 use super::ids::Member;
 use super::ledger::{Known, Phase, Work};
 use super::reason::Why;
@@ -37,7 +38,7 @@ fn delete(view: &View<'_>, member: &Member, plan: Plan) -> Plan {
             uid: claim.uid,
         });
     }
-    if let Some(pod) = m.pod.as_ref().filter(|p| !p.terminating) {
+    if let Some(pod) = m.pod.as_ref().filter(|p| !p.is_ending()) {
         plan = plan.then(Step::DeletePod {
             member: member.clone(),
             uid: pod.uid,
@@ -94,7 +95,7 @@ pub(super) fn evict(view: &View<'_>, work: &Work, lost: &Known, manual: bool) ->
     }
     let case = replacing::case(view, member, lost, manual);
     let may = if manual {
-        replacing::may_give_up(&case).is_ok()
+        replacing::by_hand(&case).iter().all(Finding::holds)
     } else {
         is_orphaned(view, member) && matches!(verdict(&case), Verdict::Holds(_))
     };

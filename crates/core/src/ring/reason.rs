@@ -59,12 +59,14 @@ whys! {
     // Nothing to do, or not now
     Whole => "every member is known and nothing is missing";
     Away { member: Member } => "{member} does not run at the moment: its pod is not there, is ending, or is not ready yet";
+    Unended { member: Member }, human => "the pod of {member} should have ended long ago and does not, and no other one comes before it is gone: look at its Node, and delete the pod by force only if you know that the Node is off";
     Asleep => "asleep: nothing is replaced";
     FallAsleep for Progressing => "falling asleep: every member is drained, then all pods go; nothing is replaced meanwhile";
     SleepLater { member: Member } for Progressing => "to fall asleep, {member} has to be done first: a start or a leaving is not cut off";
     Draining { member: Member, left: usize } for Progressing => "falling asleep: {member} is drained ({left} to go)";
     Undrained { member: Member } => "{member} was not drained in time: it is stopped as it is, its commit log has the rest";
     Stopping for Progressing => "falling asleep: waiting for all pods to be gone";
+    WakeLater { member: Member } for Progressing => "waking up: {member} still has the pod of before its sleep, which serves nobody; it has to be told to go first";
     WakeSeeds for Progressing => "waking up: the first member of each rack comes first";
     WaitForSeed { member: Member } for Progressing => "waking up: waiting for {member} to start, the others follow";
     WakeRest for Progressing => "waking up: all members may start";
@@ -122,6 +124,7 @@ whys! {
     ForeignDisk { member: Member } for ReplacementHeld, human => "{member} has the disk of another node mounted: mount the right one";
     ForeignNode { member: Member, host: HostId, owner: Member } for ReplacementHeld, human => "{member} runs {host}, which is the node of {owner}: the disk of {owner} is mounted in it; mount each disk where it belongs";
     DamagedDisk { member: Member } for ReplacementHeld, human => "the disk of {member} was bootstrapped once and does not say so any more: a human must look; delete claim and pod to give it up";
+    UnreadableDisk { member: Member } for ReplacementHeld, human => "the database's own tool cannot read the disk of {member}, so nobody knows what is on it: it is neither started nor wiped, and read again; the log of its pod says what the tool said; mount or mend the disk, or delete claim and pod to give it up";
     // Leaving
     Leave { member: Member } for Progressing => "{member} is not declared any more and leaves the ring";
     LeaveLater { member: Member, check: Check } => "{member} is not declared any more and leaves later: {check}";
@@ -133,8 +136,11 @@ whys! {
     HasLeft { member: Member } => "{member} has left the ring: its record and its volume go, its disk is never started again";
     // Label
     ByLabel { member: Member } for Progressing => "a human put `scylla/replace` on {member}: its volume is given up and it is replaced";
+    LabelUnknown { member: Member } for ReplacementHeld => "{member} carries `scylla/replace` and is not on record, so nobody knows whom it would replace, and its volume is not given up: it is put on record when another member sees it Normal; if its node is in the ring and dead, remove that (`nodetool removenode`) and take the label off, and it joins as new";
     LabelElsewhere { member: Member } => "{member} carries `scylla/replace`: scylla-operator replaces it, nothing is done here";
     LabelDone { member: Member } => "{member} was replaced: the label is taken off";
+    NotedOther { member: Member, host: HostId, noted: HostId } for ReplacementHeld, human => "{member} lost its storage and is not labelled: {host} is on record, and the Service of the member notes {noted}, which is whom scylla-operator would replace; if the others list {host} there, put that note right (annotation `internal.scylla-operator.scylladb.com/host-id`)";
+    NotedNothing { member: Member, host: HostId } for ReplacementHeld, human => "{member} lost its storage and is not labelled: {host} is on record, and the Service of the member notes no host id (annotation `internal.scylla-operator.scylladb.com/host-id`), so that scylla-operator would not know whom to replace; write {host} there if the others list it at the address of the member";
     SetLabel { member: Member } for Progressing => "all checks hold: {member} is labelled, and scylla-operator replaces it";
     LabelSet { member: Member } for Progressing => "waiting for scylla-operator to replace {member}";
     LabelIgnored { member: Member } for ReplacementFailed, human => "{member} was labelled long ago and scylla-operator has not replaced it: read the log of that operator and of the pod; to end the wait here, set `spec.autoreplacement.enabled: false` first and then take the label off, or it is set again";

@@ -25,7 +25,7 @@ pub(super) fn begin(view: &View<'_>) -> Plan {
         }
         held.reasons.push(loss);
         held.reasons.extend(plan.reasons);
-        held.findings.extend(plan.findings);
+        held = held.showing(plan.findings);
     }
     held
 }
@@ -228,11 +228,9 @@ pub(super) fn phase(view: &View<'_>, work: &Work, phase: Phase) -> Ledger {
 }
 
 /// The checks that matter when a human gives a volume up: the node may well be alive until then.
-pub(super) fn may_give_up(case: &Case<'_>) -> Result<(), Check> {
-    let by_hand = |f: &Finding| !matches!(f.letter, Letter::Owner | Letter::Down | Letter::Topology);
+pub(super) fn by_hand(case: &Case<'_>) -> Vec<Finding> {
+    let asked = |f: &Finding| !matches!(f.letter, Letter::Owner | Letter::Down | Letter::Topology);
     let taught = |f: &Finding| !matches!(f.check, Check::SeedNotTaught { .. });
-    let open = checks::findings(case)
-        .into_iter()
-        .find(|f| !f.holds() && by_hand(f) && taught(f));
-    open.map_or(Ok(()), |f| Err(f.check))
+    let all = checks::findings(case).into_iter();
+    all.filter(|f| asked(f) && taught(f)).collect()
 }

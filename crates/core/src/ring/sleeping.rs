@@ -10,6 +10,7 @@ use super::reason::Why;
 use super::spec::Spec;
 use super::stamp::Found;
 use super::step::{Plan, Step};
+use super::unheard;
 use super::view::View;
 use crate::time::Time;
 
@@ -88,12 +89,17 @@ fn fall_asleep(view: &View<'_>) -> Option<Plan> {
 
 /// Whose database was started, in which pod, and who it is, as far as that is known.
 fn started<'a>(view: &View<'a>, m: &'a MemberView) -> Option<(&'a Member, PodUid, Option<HostId>)> {
-    let pod = m.pod.as_ref().filter(|p| !p.terminating)?;
+    let pod = m.pod.as_ref().filter(|p| !p.is_ending())?;
     let known = || view.ledger.known.get(&m.member).map(|k| k.host);
     match pod.report?.found {
         Found::Started(host) => Some((&m.member, pod.uid, Some(host))),
         Found::StartedWith(_) => Some((&m.member, pod.uid, known())),
-        Found::Empty | Found::Unfinished(_) | Found::Retired(_) | Found::Foreign(_) | Found::Damaged => None,
+        Found::Empty
+        | Found::Unfinished(_)
+        | Found::Retired(_)
+        | Found::Foreign(_)
+        | Found::Damaged
+        | Found::Unreadable => None,
     }
 }
 
@@ -134,11 +140,18 @@ fn drain(view: &View<'_>, since: Time) -> Plan {
 
 fn stopped(view: &View<'_>, wanted: bool) -> Plan {
     let gone = view.seen.members.iter().all(|m| m.pod.is_none());
-    match (gone, wanted) {
-        // A drained database serves nobody: its pod has to go before another one comes.
-        (false, _) => Plan::because(Why::Stopping),
-        (true, true) => Plan::because(Why::Asleep),
-        (true, false) => enter(view, Stage::Seeds, Why::WakeSeeds),
+    // A drained database serves nobody: its pod has to go before another one comes. One that was told to go is never
+    // more than its own member's concern: its set makes no other of its name before it is gone.
+    let stays = |m: &&MemberView| m.pod.as_ref().is_some_and(|p| !p.is_ending());
+    let left = view.seen.members.iter().find(stays);
+    match (wanted, gone, left) {
+        (true, true, _) => Plan::because(Why::Asleep),
+        (true, false, _) => unheard::unended(view, Plan::because(Why::Stopping)),
+        (false, _, Some(m)) => {
+            let member = m.member.clone();
+            Plan::because(Why::WakeLater { member })
+        }
+        (false, _, None) => enter(view, Stage::Seeds, Why::WakeSeeds),
     }
 }
 

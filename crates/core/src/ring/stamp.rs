@@ -59,6 +59,8 @@ pub enum Bootstrapped {
     InProgress,
     /// Nothing, or only what a refused start leaves.
     Never,
+    /// There are tables, and the database's own tool cannot read them. That is anything but an empty disk.
+    Unreadable,
 }
 
 /// What a gate tells of the pod it runs in.
@@ -91,6 +93,8 @@ pub enum Found {
     Foreign(HostId),
     /// It was bootstrapped once and does not say so any more: it is not started and not wiped.
     Damaged,
+    /// What is on it cannot be read: it is not started and not wiped, and read again.
+    Unreadable,
 }
 
 impl Found {
@@ -98,7 +102,12 @@ impl Found {
     pub fn runs(self) -> bool {
         match self {
             Self::Started(_) | Self::StartedWith(_) => true,
-            Self::Empty | Self::Unfinished(_) | Self::Retired(_) | Self::Foreign(_) | Self::Damaged => false,
+            Self::Empty
+            | Self::Unfinished(_)
+            | Self::Retired(_)
+            | Self::Foreign(_)
+            | Self::Damaged
+            | Self::Unreadable => false,
         }
     }
 }
@@ -134,6 +143,7 @@ mod tests {
             Found::Empty,
             Found::Started(HostId(4)),
             Found::Unfinished(GrantNumber(1)),
+            Found::Unreadable,
         ] {
             let report = Report {
                 disk: DiskId(1),

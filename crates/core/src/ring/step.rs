@@ -143,11 +143,11 @@ impl Plan {
         self
     }
 
-    /// Shows how the checks stand.
+    /// Shows how the checks stand, beside those that are shown already: of whomever they are, the held ones first.
     #[must_use]
-    pub fn showing(mut self, mut findings: Vec<Finding>) -> Self {
-        findings.sort_by_key(Finding::holds);
+    pub fn showing(mut self, findings: Vec<Finding>) -> Self {
         self.findings.extend(findings);
+        self.findings.sort_by_key(Finding::holds);
         self
     }
 

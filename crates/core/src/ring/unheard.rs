@@ -1,9 +1,9 @@
-//! Work whose pod says nothing: it is not there, does not end, or its gate has not spoken. That mends itself, and the place
+//! Pods that do not end, and work whose pod says nothing: it is not there, does not end, or its gate has not spoken. That mends itself, and the place
 //! is kept for it; but not for ever without a word, because nobody else's turn comes meanwhile.
 
 use super::ids::Member;
 use super::ledger::Work;
-use super::observed::Pod;
+use super::observed::MemberView;
 use super::reason::{Missing, Why};
 use super::step::Plan;
 use super::view::View;
@@ -23,6 +23,21 @@ pub(super) fn told(view: &View<'_>, work: &Work, since: Time, plan: Plan) -> Pla
     }
 }
 
+/// The same plan, and a sentence for a human about each pod that should have been gone long ago. Where its Node is gone for
+/// good, what becomes of it is decided elsewhere.
+pub(super) fn unended(view: &View<'_>, plan: Plan) -> Plan {
+    let overdue = |m: &&MemberView| {
+        let by = m.pod.as_ref().and_then(|p| p.ends_by);
+        let late = by.is_some_and(|by| view.now.since(by) >= view.spec().timing.node_gone);
+        late && !view.node_is_gone(&m.member)
+    };
+    let members = view.seen.members.iter().filter(overdue);
+    members.fold(plan, |plan, m| {
+        let member = m.member.clone();
+        plan.also(Why::Unended { member })
+    })
+}
+
 /// What is there instead of a pod whose gate speaks.
 fn missing(view: &View<'_>, member: &Member) -> Option<Missing> {
     if view.seen.report(member).is_some() {
@@ -31,9 +46,7 @@ fn missing(view: &View<'_>, member: &Member) -> Option<Missing> {
     let pod = view.seen.member(member).and_then(|m| m.pod.as_ref());
     Some(match pod {
         None => Missing::Gone,
-        Some(Pod {
-            terminating: true, ..
-        }) => Missing::Ending,
+        Some(pod) if pod.is_ending() => Missing::Ending,
         Some(_) => Missing::Silent,
     })
 }

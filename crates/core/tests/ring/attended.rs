@@ -1,6 +1,6 @@
 //! A cluster that scylla-operator runs: only its label, under the same checks.
 
-use super::situation::{NOW, Situation, member, whole_of};
+use super::situation::{NOW, Situation, host, member, whole_of};
 use mainstay_core::ring::Step;
 use mainstay_core::ring::observed::Liveness;
 use mainstay_core::ring::reason::{Condition, Why};
@@ -59,12 +59,42 @@ fn a_living_node_a_label_of_a_human_and_a_foreign_host_id_are_left_alone() {
     let mut labelled = attended();
     labelled.seen.members[1].replace_label = true;
     assert!(labelled.plan().steps.is_empty());
-    let mut noted = attended();
-    noted.seen.members[1].noted_host = None;
-    assert!(
-        noted.plan().steps.is_empty(),
-        "that operator would replace somebody else"
-    );
+}
+
+#[test]
+fn a_note_that_is_missing_or_names_another_node_is_told_with_both_ids_and_nobody_is_labelled() {
+    for (note, id) in [(None, "NotedNothing"), (Some(host(7)), "NotedOther")] {
+        let mut noted = attended();
+        noted.seen.members[1].noted_host = note;
+        let plan = noted.plan();
+        assert!(plan.steps.is_empty(), "that operator would replace somebody else");
+        let why = plan
+            .reasons
+            .iter()
+            .find(|w| w.id() == id)
+            .expect("nobody is told");
+        assert!(why.needs_human() && why.condition() == Some(Condition::ReplacementHeld));
+        let named = [Some(host(1)), note];
+        let text = why.to_string();
+        assert!(
+            named.iter().flatten().all(|h| text.contains(&h.to_string())),
+            "{text}"
+        );
+        // It changed after the place was taken.
+        let mut late = confirmed();
+        late.seen.members[1].noted_host = note;
+        let plan = late.plan();
+        assert!(matches!(plan.steps.as_slice(), [Step::WriteLedger(l)] if l.work.is_none()));
+        assert!(plan.reasons.iter().any(|w| w.id() == id), "{}", late.text());
+        // Nobody asks for a note while nothing is lost.
+        let mut whole = noted.clone();
+        whole.seen.members[1].waits_unbootstrapped_since = None;
+        assert!(
+            !whole.plan().reasons.iter().any(Why::needs_human),
+            "{}",
+            whole.text()
+        );
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use mainstay_core::ring::ids::{DiskId, GrantNumber, PodUid, VolumeUid};
 use mainstay_core::ring::ledger::Phase;
 use mainstay_core::ring::record::{RecordMap, Replaces};
 use mainstay_core::ring::spec::{Engine, PERMISSION, ReplaceBy};
-use mainstay_core::ring::stamp::{Bootstrapped, Stamp};
+use mainstay_core::ring::stamp::{Bootstrapped, Found, Stamp};
 use mainstay_core::time::Time;
 use std::time::Duration;
 
@@ -76,6 +76,26 @@ fn a_bootstrapped_disk_starts_without_an_option_and_everybody_is_its_seed() {
         ..me()
     };
     assert_eq!(held(gate(&elsewhere, &here, Asked::NoAnswer)), Held::NoAnswer);
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_neither_started_nor_wiped_and_is_reported() {
+    let ledgers = [whole().ledger, permitted(), Ledger::new(CLUSTER)];
+    for (disk, ledger) in [0xd1, 0xe1]
+        .iter()
+        .flat_map(|d| ledgers.iter().map(move |l| (*d, l)))
+    {
+        let unreadable = folder(disk, Bootstrapped::Unreadable);
+        let Gate::Wait(wait) = ask(&me(), &unreadable, ledger) else {
+            panic!("nobody knows what is on it");
+        };
+        assert_eq!(wait.why, Held::Unreadable);
+        assert_eq!(wait.report.unwrap().found, Found::Unreadable);
+        assert_eq!(Some(wait.stamp), unreadable.stamp, "it keeps its name");
+    }
+    let mut here = folder(0xd1, Bootstrapped::Unreadable);
+    here.stamp.as_mut().unwrap().pod = Some(me().pod);
+    assert_eq!(held(gate(&me(), &here, Asked::NoAnswer)), Held::NoAnswer);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 #[test]
 fn a_member_that_is_only_away_is_named_and_nothing_is_done() {
     let mut ending = whole();
-    ending.seen.members[1].pod.as_mut().unwrap().terminating = true;
+    ending.seen.members[1].pod.as_mut().unwrap().ends_by = Some(NOW);
     let mut starting = whole();
     starting.seen.members[1].pod.as_mut().unwrap().runs = false;
     let mut gone = whole();

@@ -7,7 +7,7 @@ use mainstay_core::ring::ledger::{Phase, Task, Work};
 use mainstay_core::ring::observed::Liveness;
 use mainstay_core::ring::reason::{Condition, Why};
 use mainstay_core::ring::stamp::Found;
-use mainstay_core::ring::{Plan, Step};
+use mainstay_core::ring::{Plan, Step, asks};
 use std::time::Duration;
 
 /// Member 2 is not declared any more, and the keyspace can do without it.
@@ -46,6 +46,51 @@ fn told(situation: &Situation) -> Option<(&'static str, Option<Condition>)> {
 fn leaves(situation: &Situation) -> bool {
     let plan = situation.plan();
     plan.steps.iter().any(|s| matches!(s, Step::Decommission { .. }))
+}
+
+/// Two members, and one copy of each row: member 1 is not declared any more.
+fn down_to_one() -> Situation {
+    let mut two = whole_of(2);
+    two.seen.spec.members.pop();
+    copies(&mut two, 1);
+    two
+}
+
+#[test]
+fn the_second_of_two_leaves_and_the_last_one_is_asked_nothing() {
+    let two = down_to_one();
+    assert!(
+        asks(Some(&two.ledger), &two.seen),
+        "who leaves is known to the other"
+    );
+    assert!(leaves(&two), "{}", two.text());
+    let mut gone = down_to_one();
+    gone.ledger.known.remove(&member(1));
+    for answer in &mut gone.seen.answers {
+        answer.nodes.retain(|n| n.host != host(1));
+    }
+    assert!(asks(Some(&gone.ledger), &gone.seen), "has it left?");
+    let clears = |s: &Step| matches!(s, Step::Retire { member: m } if *m == member(1));
+    gone.seen.members[1].record = None;
+    assert!(gone.plan().steps.iter().any(clears), "{}", gone.text());
+    gone.seen.members.pop();
+    assert!(!asks(Some(&gone.ledger), &gone.seen), "a single node");
+    gone.report(0, Found::Empty);
+    gone.seen.answers.clear();
+    assert!(
+        !asks(Some(&gone.ledger), &gone.seen),
+        "nobody is left to be asked"
+    );
+    let held = Some(("HeldForHuman", Some(Condition::ReplacementHeld)));
+    gone.seen.members[0]
+        .pod
+        .as_mut()
+        .unwrap()
+        .report
+        .as_mut()
+        .unwrap()
+        .ran = false;
+    assert_eq!(told(&gone), held, "{}", gone.text());
 }
 
 #[test]
@@ -167,10 +212,57 @@ fn the_claim_of_one_that_lives_is_not_deleted_because_its_service_was_made_anew(
             let plan = Plan::default().then(delete);
             let broken = check(Some(&moved.ledger), &moved.seen, &plan, NOW);
             let refused = broken.iter().any(|v| v.invariant == Invariant::NeverWiped);
-            // By the word of its gate alone nobody knows which host id a permission led to.
-            assert_eq!(refused, service.is_none() || found == Found::Started(host(2)));
+            assert!(refused, "{service:?} {found:?}");
         }
     }
+}
+
+/// The others know a node that belongs to no member, and the Service of member 2 has another address since.
+fn moved() -> Situation {
+    let mut moved = unrecorded();
+    moved.seen.members[2].address = Some(address(9));
+    moved
+}
+
+fn refuses_to_delete(situation: &Situation) -> bool {
+    let delete = Step::DeleteClaim {
+        member: member(2),
+        uid: known(2).volume.unwrap(),
+    };
+    let plan = Plan::default().then(delete);
+    let broken = check(Some(&situation.ledger), &situation.seen, &plan, NOW);
+    broken.iter().any(|v| v.invariant == Invariant::NeverWiped)
+}
+
+#[test]
+fn the_claim_of_one_of_which_nobody_knows_which_node_it_is_stays_while_a_node_belongs_to_nobody() {
+    type Change = fn(&mut Situation);
+    let table: [(&str, Change); 5] = [
+        ("a pod without a gate", |s| {
+            s.seen.members[2].pod.as_mut().unwrap().report = None;
+        }),
+        ("a pod that has told nothing yet", |s| {
+            let pod = s.seen.members[2].pod.as_mut().unwrap();
+            (pod.report, pod.runs) = (None, false);
+        }),
+        ("no pod", |s| s.seen.members[2].pod = None),
+        ("a damaged disk", |s| s.report(2, Found::Damaged)),
+        ("the disk of another node", |s| {
+            s.report(2, Found::Foreign(host(1)));
+        }),
+    ];
+    for (what, change) in table {
+        let mut unknown = moved();
+        change(&mut unknown);
+        assert!(!clears(&unknown), "{what}: {}", unknown.text());
+        assert!(refuses_to_delete(&unknown), "{what}");
+        let plan = unknown.plan();
+        let told = plan.reasons.iter().any(|w| w.id() == "LeaveUnplaced");
+        assert!(told, "{what}: {}", unknown.text());
+    }
+    let mut empty = moved();
+    empty.report(2, Found::Empty);
+    assert!(clears(&empty) && !refuses_to_delete(&empty), "{}", empty.text());
 }
 
 #[test]

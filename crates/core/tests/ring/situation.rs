@@ -97,7 +97,7 @@ fn view(n: u8) -> MemberView {
         address: Some(address(n)),
         pod: Some(Pod {
             uid: PodUid(u128::from(n)),
-            terminating: false,
+            ends_by: None,
             runs: true,
             location: Some(location(n)),
             report: Some(Report {

@@ -183,6 +183,59 @@ fn s84_it_wakes_when_all_pods_are_gone_with_the_seeds_first() {
     assert_eq!(enters(&again), Some(Stage::Draining), "it is to sleep after all");
 }
 
+/// All pods are told to go; the one of member 2 should have been gone so long ago.
+fn ending(mut situation: Situation, ago: Duration) -> Situation {
+    let mut pod = situation.seen.members[2].pod.take().unwrap();
+    pod.ends_by = Some(NOW - ago);
+    let mut ending = without_pods(situation);
+    ending.seen.members[2].pod = Some(pod);
+    ending
+}
+
+fn says(situation: &Situation, id: &str) -> bool {
+    situation.plan().reasons.iter().any(|w| w.id() == id)
+}
+
+#[test]
+fn s84_a_pod_that_does_not_end_keeps_nobody_else_asleep_and_a_human_is_told() {
+    let night = Duration::from_hours(8);
+    let woken = awake(ending(at(Stage::Stopped, night), Duration::ZERO));
+    assert_eq!(enters(&woken), Some(Stage::Seeds), "{}", woken.text());
+    // One that was not told to go yet would stay, drained.
+    let mut early = woken.clone();
+    early.seen.members[1].pod = at(Stage::Stopped, night).seen.members[1].pod.clone();
+    assert_eq!(enters(&early), None);
+    assert!(says(&early, "WakeLater"), "{}", early.text());
+    assert!(early.text().contains("ring-r1-0"), "{}", early.text());
+    // At night, and once the others run, it is told when it should have been gone for long.
+    let stages: [fn(Duration) -> Situation; 2] = [
+        |ago| ending(at(Stage::Stopped, Duration::from_hours(8)), ago),
+        |ago| {
+            let mut woken = awake(at(Stage::Woken, Duration::from_hours(1)));
+            woken.seen.members[2].pod.as_mut().unwrap().ends_by = Some(NOW - ago);
+            woken
+        },
+    ];
+    for stage in stages {
+        let soon = stage(Duration::from_mins(14));
+        assert!(!says(&soon, "Unended"), "{}", soon.text());
+        let late = stage(Duration::from_mins(15));
+        let told = late.plan().reasons;
+        let why = told.iter().find(|w| w.id() == "Unended").expect("nobody is told");
+        assert!(
+            why.needs_human() && why.to_string().contains("ring-r2-0"),
+            "{why}"
+        );
+    }
+    let mut gone = stages[1](Duration::from_mins(15));
+    gone.seen.members[2].claim.as_mut().unwrap().node_gone_since = Some(NOW - Duration::from_mins(20));
+    assert!(
+        !says(&gone, "Unended"),
+        "what becomes of it is decided: {}",
+        gone.text()
+    );
+}
+
 #[test]
 fn s84_a_node_that_went_at_night_is_given_its_time_in_the_morning() {
     let gone = |awake_for: Duration| {
@@ -268,6 +321,8 @@ fn i6_18_no_plan_stops_wakes_or_drains_a_ring_out_of_turn() {
         [Invariant::Slept],
         "pods are left"
     );
+    let told_to_go = awake(ending(stopped.clone(), Duration::ZERO));
+    assert_eq!(breaks(&told_to_go, enter(&stopped, Stage::Seeds)), []);
     assert_eq!(
         breaks(&awake(stopped.clone()), enter(&stopped, Stage::Woken)),
         [Invariant::Slept],

@@ -14,7 +14,7 @@ type Change = fn(&mut MemberView);
 const WAYS: [(&str, Change); 3] = [
     ("its pod is gone", |m| m.pod = None),
     ("its pod is ending", |m| {
-        m.pod.as_mut().unwrap().terminating = true;
+        m.pod.as_mut().unwrap().ends_by = Some(NOW);
     }),
     ("its pod is not scheduled", |m| {
         m.pod.as_mut().unwrap().report = None;
@@ -101,7 +101,7 @@ fn a_claim_that_does_not_go_is_told_as_well() {
     let claim = m.claim.as_mut().unwrap();
     (claim.uid, claim.terminating) = (known(1).volume.unwrap(), true);
     claim.node_gone_since = Some(NOW - LIMIT);
-    m.pod.as_mut().unwrap().terminating = true;
+    m.pod.as_mut().unwrap().ends_by = Some(NOW);
     assert!(told(&stuck).is_some(), "{}", stuck.text());
     assert!(
         stuck

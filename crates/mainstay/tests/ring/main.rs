@@ -14,6 +14,7 @@ mod bed;
 mod down;
 mod first_boot;
 mod five;
+mod gate;
 mod generic;
 mod hands;
 mod kills;
@@ -74,6 +75,9 @@ async fn s1_s2_s3_s11_a_member_that_lost_its_disk_is_replaced_without_a_human_an
         ensure!(option == "", "{member} was started with {option}");
     }
     let old = bed.host_of("ring-b-0").await?;
+    let owned = format!("/storage_service/tokens/{}", bed.address("ring-b-0").await?);
+    let tokens = bed.rest("ring-a-0", &owned).await?;
+    ensure!(tokens.as_array().is_some_and(|all| !all.is_empty()), "{tokens}");
     bed.lose("ring-b-0").await?;
     let lost = bed
         .until("told of the loss", |s| {
@@ -99,6 +103,13 @@ async fn s1_s2_s3_s11_a_member_that_lost_its_disk_is_replaced_without_a_human_an
         .until("whole again", |s| is_whole(s, 3) && !s.replacements.is_empty())
         .await?;
     bed.is_replaced("ring-b-0", &old).await?;
+    for member in MEMBERS {
+        let is = bed.rest(member, &owned).await?;
+        ensure!(
+            is == tokens,
+            "in the eyes of {member} it owned {tokens}, and owns {is}"
+        );
+    }
     // S11: who took whose place, and when; once in the status, in an Event, and in the metrics.
     let done = &after.replacements;
     ensure!(done.len() == 1 && done[0].member == "ring-b-0" && done[0].lost == old);
@@ -290,9 +301,9 @@ async fn s14_a_member_that_left_is_not_replaced_by_the_next_one_of_its_name() ->
     bed.end().await
 }
 
-/// N6: the only node loses its disk. Nothing can bring its rows back, and a new ring of the same name would hide that.
+/// S1 and N6: the only node has no record, and nobody told it to replace anybody. It loses its disk. Nothing can bring its rows back, and a new ring of the same name would hide that.
 #[tokio::test(flavor = "multi_thread")]
-async fn n6_the_only_node_loses_its_disk_and_nothing_is_begun_anew() -> Result<()> {
+async fn s1_n6_the_only_node_has_no_record_and_loses_its_disk_and_nothing_is_begun_anew() -> Result<()> {
     let kind = Kind {
         members: 1,
         copies: 1,
@@ -317,6 +328,15 @@ async fn n6_the_only_node_loses_its_disk_and_nothing_is_begun_anew() -> Result<(
         ensure!(Instant::now() < deadline, "{}", ledger.headline());
         sleep(Duration::from_millis(100)).await;
     }
+    let option = bed.rest("ring-a-0", "/v2/config/replace_node_first_boot").await?;
+    ensure!(option == "", "it was started with {option}");
+    // Time enough for a record that should not be.
+    sleep(Duration::from_secs(3)).await;
+    ensure!(
+        bed.record_line("ring-a-0").await?.is_none(),
+        "nobody else has seen it"
+    );
+    ensure!(bed.ledger().await?.known.is_empty());
     bed.lose("ring-a-0").await?;
     bed.until("empty", |s| s.members.first().is_some_and(|m| m.gate == "Empty"))
         .await?;
@@ -327,6 +347,7 @@ async fn n6_the_only_node_loses_its_disk_and_nothing_is_begun_anew() -> Result<(
     sleep(Duration::from_secs(8)).await;
     let status = bed.status().await?;
     ensure!(status.members[0].gate == "Empty", "it was started: {status:#?}");
+    ensure!(bed.record_line("ring-a-0").await?.is_none());
     let ready = status
         .conditions
         .iter()

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 use api::RingCluster;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DynamicObject, PostParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{CustomResourceExt, Resource};
 use sandbox::kube::Kubernetes;
 use serde_json::{Value, json};
@@ -129,6 +129,54 @@ async fn bad_manifests_are_refused_with_what_to_write_instead() -> Result<()> {
         ensure!(message.contains("metadata.name"), "{message}");
     }
     create("good", &json!({})).await?;
+    kubernetes.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rack_with_members_is_not_taken_away_before_they_were_told_to_leave() -> Result<()> {
+    let kubernetes = Kubernetes::new(4);
+    let client = kubernetes.client();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions
+        .create(&PostParams::default(), &RingCluster::crd())
+        .await?;
+    let api: Api<RingCluster> = Api::default_namespaced(client);
+    let ring = |name: &str, more: Value| -> Result<RingCluster> {
+        let mut spec = json!({ "image": "scylladb/scylla:2025.2.0" });
+        if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+            spec.extend(more);
+        }
+        let object = json!({
+            "apiVersion": RingCluster::api_version(&()), "kind": RingCluster::kind(&()),
+            "metadata": { "name": name }, "spec": spec,
+        });
+        Ok(serde_json::from_value(object)?)
+    };
+    let rack = |name: &str, members: u8| json!({ "name": name, "members": members });
+    let params = PatchParams::default();
+    let racks = async |name: &str, racks: Value| {
+        let patch = Patch::Merge(json!({ "spec": { "racks": racks } }));
+        api.patch(name, &params, &patch).await
+    };
+    let create = PostParams::default();
+    let both = json!([rack("a", 1), rack("b", 2)]);
+    api.create(&create, &ring("ring", json!({ "racks": both }))?)
+        .await?;
+    let message = match racks("ring", json!([rack("a", 1)])).await {
+        Err(kube::Error::Api(status)) => status.message.clone(),
+        other => bail!("{other:?}"),
+    };
+    ensure!(message.contains("write members: 0 instead"), "{message}");
+    // Another name is another rack.
+    ensure!(racks("ring", json!([rack("a", 1), rack("c", 2)])).await.is_err());
+    racks("ring", json!([rack("b", 2), rack("a", 1), rack("c", 0)])).await?;
+    racks("ring", json!([rack("a", 1), rack("b", 0)])).await?;
+    racks("ring", json!([rack("a", 1)])).await?;
+    // What scylla-operator runs, it scales.
+    let attended = json!({ "attends": "simple", "racks": both });
+    api.create(&create, &ring("attended", attended)?).await?;
+    racks("attended", json!([rack("a", 1)])).await?;
     kubernetes.shutdown().await;
     Ok(())
 }

@@ -9,7 +9,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use mainstay_core::ring::Ledger;
 use mainstay_core::ring::freshness::Freshness;
-use mainstay_core::ring::gate::{Asked, Folder, Gate, Me, Start, gate};
+use mainstay_core::ring::gate::{Asked, Folder, Gate, Held, Me, Start, gate};
 use mainstay_core::ring::ids::{Address, ClusterUid, DiskId, HostId, Member, PodUid, VolumeUid};
 use mainstay_core::ring::ledger;
 use mainstay_core::ring::record::RecordMap;
@@ -80,6 +80,9 @@ pub struct RingTask {
     pub patience: Duration,
 }
 
+/// After so many looks a disk that could not be read is read again: the tool is a whole Java machine, or a database.
+const READ_AGAIN: u32 = 10;
+
 /// Why the gate could not go on. It is started again, and begins anew.
 #[derive(Debug, Error)]
 pub enum GateError {
@@ -140,7 +143,11 @@ struct Noted {
 
 /// What the tables said when they were last read, and by which signs they are still the same.
 #[derive(Debug, Default)]
-struct Looked(Option<(Vec<Sign>, Bootstrapped)>);
+struct Looked {
+    read: Option<(Vec<Sign>, Bootstrapped)>,
+    /// Why they could not be read, and when it was tried.
+    failed: Option<(String, Time)>,
+}
 
 /// Why nothing could be learnt.
 #[derive(Debug, Error)]
@@ -154,6 +161,9 @@ pub enum AskError {
     /// The ledger is not one.
     #[error("the ledger cannot be read: {0}")]
     Ledger(#[from] serde_json::Error),
+    /// Not to be written down.
+    #[error("it cannot be printed: {0}")]
+    Print(#[source] serde_json::Error),
     /// Something that must be there is not, yet.
     #[error("{0} is not there yet")]
     Missing(&'static str),
@@ -170,6 +180,12 @@ pub async fn ring_gate(
     // An id that is drawn once: a disk must not change its name while it waits.
     let fresh = DiskId((u128::from(draw()) << 64) | u128::from(draw()));
     let mut looked = Looked::default();
+    let mut tell = |why: String| {
+        if told.as_ref() != Some(&why) {
+            say(&why);
+            told = Some(why);
+        }
+    };
     let mut freshness = Freshness::default();
     loop {
         let began = own_clock();
@@ -198,36 +214,46 @@ pub async fn ring_gate(
             match gate(&me, &folder, asked) {
                 Gate::Start(start) => {
                     let said = task.report(&mut client, start.report, &mut reported).await;
-                    let bootstrapped = matches!(start.report.found, Found::Started(_));
+                    // What stands on the pod is what the operator decides by. So a start waits until it is written, also
+                    // that of a bootstrapped disk: an old word may say of the same pod that it is empty. Only if nobody
+                    // answers at all does such a disk start unsaid, in the pod that it ran in.
+                    let unsaid = answered.is_err() && matches!(start.report.found, Found::Started(_));
                     let fresh = start
                         .within
                         .is_none_or(|within| freshness.age(own_clock()).is_some_and(|age| age <= within));
                     // A permission is used only when the operator can know of it, and not if telling took too long.
-                    if (said && fresh) || bootstrapped {
-                        return task.launch(&start, own, &mut noted, &mut say);
+                    match said {
+                        Err(error) if !unsaid => {
+                            tell(format!("waiting: what was found cannot be told: {error}"));
+                        }
+                        _ if fresh => return task.launch(&start, own, &mut noted, &mut tell),
+                        _ => {}
                     }
                 }
                 Gate::Wait(wait) => {
                     task.stamp(&wait.stamp)?;
                     if let Some(report) = wait.report {
-                        task.report(&mut client, report, &mut reported).await;
+                        // If it was not heard, it is said again the next time.
+                        let _ = task.report(&mut client, report, &mut reported).await;
                     }
-                    let why = wait.why.to_string();
-                    if told.as_ref() != Some(&why) {
-                        say(&why);
-                        told = Some(why);
-                    }
+                    tell(because(wait.why, answered.as_ref().err(), &looked));
                 }
             }
         } else if let Err(error) = &answered {
-            let why = error.to_string();
-            if told.as_ref() != Some(&why) {
-                say(&format!("waiting: {why}"));
-                told = Some(why);
-            }
+            tell(format!("waiting: {error}"));
         }
         sleep(task.pause).await;
     }
+}
+
+/// Why it waits, with what somebody else said who is the cause of it.
+fn because(why: Held, unanswered: Option<&AskError>, looked: &Looked) -> String {
+    let cause = match why {
+        Held::NoAnswer => unanswered.map(ToString::to_string),
+        Held::Unreadable => looked.failed.as_ref().map(|(said, _)| said.clone()),
+        _ => None,
+    };
+    cause.map_or_else(|| why.to_string(), |cause| format!("{why} ({cause})"))
 }
 
 /// A clock that does not go back and does not stand still with the machine: where the monotonic one does, the wall's goes
@@ -321,8 +347,29 @@ impl RingTask {
         let stamp = read(&self.data.join(STAMP_FILE))?;
         Ok(Folder {
             stamp: stamp.and_then(|text| Stamp::parse(&text)),
-            bootstrapped: self.bootstrapped(looked).await?,
+            bootstrapped: self.readable(looked).await?,
         })
+    }
+
+    /// What the tables say, or that they cannot be read: a gate that ended for that would tell nobody. The tool may have been
+    /// too slow for once, so it is asked again, but not at every look.
+    async fn readable(&self, looked: &mut Looked) -> Result<Bootstrapped, GateError> {
+        let now = own_clock();
+        let lately = |(_, at): &(String, Time)| now.since(*at) < self.pause * READ_AGAIN;
+        if looked.failed.as_ref().is_some_and(lately) {
+            return Ok(Bootstrapped::Unreadable);
+        }
+        match self.bootstrapped(looked).await {
+            Ok(said) => {
+                looked.failed = None;
+                Ok(said)
+            }
+            Err(GateError::NoProgram) => Err(GateError::NoProgram),
+            Err(error) => {
+                looked.failed = Some((error.to_string(), now));
+                Ok(Bootstrapped::Unreadable)
+            }
+        }
     }
 
     /// What the database's own tables say, read by its own tool while nothing runs. That there are files says nothing.
@@ -333,30 +380,29 @@ impl RingTask {
         }
         let signs = signs(&files).map_err(io(&self.data))?;
         // A gate may wait for days, and the tool is a whole Java machine.
-        if let Some((_, known)) = looked.0.as_ref().filter(|(before, _)| *before == signs) {
+        if let Some((_, known)) = looked.read.as_ref().filter(|(before, _)| *before == signs) {
             return Ok(*known);
         }
         let said = match &self.database {
             Database::Scylla(_) => scylla::bootstrapped(self, files).await,
             Database::Cassandra(home) => cassandra::bootstrapped(self, home, files).await,
         }?;
-        looked.0 = Some((signs, said));
+        looked.read = Some((signs, said));
         Ok(said)
     }
 
-    /// Writes to the pod what was found; is it there?
+    /// Writes to the pod what was found; if it is not known to be there, why.
     async fn report(
         &self,
         client: &mut impl AsyncFnMut() -> Result<Client, AskError>,
         report: Report,
         reported: &mut Option<Report>,
-    ) -> bool {
+    ) -> Result<(), AskError> {
         if *reported == Some(report) {
-            return true;
+            return Ok(());
         }
-        let (Ok(text), Ok(client)) = (serde_json::to_string(&report), client().await) else {
-            return false;
-        };
+        let text = serde_json::to_string(&report).map_err(AskError::Print)?;
+        let client = client().await?;
         let pods: Api<Pod> = Api::namespaced(client, &self.namespace);
         // With the uid: a namesake is not spoken for.
         let patch = Patch::Merge(json!({ "metadata": {
@@ -366,7 +412,7 @@ impl RingTask {
         let done = bounded(self.patience, pods.patch(&name, &params, &patch)).await;
         // A call that failed may have been heard: what stands there is not known, and is said again.
         *reported = done.is_ok().then_some(report);
-        done.is_ok()
+        Ok(done.map(drop)?)
     }
 
     /// The last things before the database: the stamp makes a permission used, then what an unfinished start left goes.
@@ -375,7 +421,7 @@ impl RingTask {
         start: &Start,
         own: Own,
         noted: &mut Noted,
-        say: &mut impl FnMut(&str),
+        mut say: impl FnMut(String),
     ) -> Result<Launch, GateError> {
         self.stamp(&start.stamp)?;
         if start.wipe {
@@ -388,7 +434,7 @@ impl RingTask {
             Database::Scylla(home) => scylla::launch(self, home, start, own.address),
             Database::Cassandra(home) => cassandra::launch(self, home, start, own.address, draw()),
         }?;
-        say(&match start.report.found {
+        say(match start.report.found {
             Found::Started(host) => format!("starting {host}"),
             Found::StartedWith(number) => format!("starting with {number}"),
             other => format!("starting: {other:?}"),

@@ -9,6 +9,7 @@ use crate::call::{CallError, bounded, optional};
 use crate::clock::wall;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as KubeTime;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use mainstay_core::ring::asks;
@@ -244,11 +245,16 @@ fn pod(pod: &Pod, (dc, rack): (&str, &str)) -> Option<observed::Pod> {
     let report = pod.annotations().get(REPORT_ANNOTATION);
     Some(observed::Pod {
         uid: uid(pod)?,
-        terminating: pod.metadata.deletion_timestamp.is_some(),
+        ends_by: pod.metadata.deletion_timestamp.as_ref().map(ends_by),
         runs: ready,
         location: location.map(|(dc, rack)| Location { dc, rack }),
         report: report.and_then(|text| serde_json::from_str::<Report>(text).ok()),
     })
+}
+
+/// A moment that cannot be told is long ago.
+fn ends_by(at: &KubeTime) -> Time {
+    Time(u64::try_from(at.0.as_millisecond()).unwrap_or_default())
 }
 
 fn record(map: &ConfigMap) -> Option<StoredRecord> {
@@ -403,5 +409,18 @@ mod tests {
             has_started(&view(Some(r#"{"startedWith":1}"#), false)),
             "it joins"
         );
+    }
+
+    /// What an older operator makes of a word of a newer gate: neither a loss nor a start that nobody saw.
+    #[test]
+    fn n23_a_report_that_is_not_understood_is_no_report() {
+        for word in [r#""misplaced""#, r#"{"startedWith":1,"by":"nobody"}"#] {
+            let waits = view(Some(word), false);
+            assert!(waits.pod.as_ref().is_some_and(|p| p.report.is_none()), "{word}");
+            assert!(
+                !has_started(&waits) && has_started(&view(Some(word), true)),
+                "{word}"
+            );
+        }
     }
 }

@@ -167,6 +167,7 @@ fn gate(m: &MemberView) -> &'static str {
         Some(Found::Retired(_)) => "Retired",
         Some(Found::Foreign(_)) => "Foreign",
         Some(Found::Damaged) => "Damaged",
+        Some(Found::Unreadable) => "Unreadable",
     }
 }
 

@@ -45,7 +45,7 @@ invariants! {
     SamePlace = "I6.15": "A replacement starts in the datacenter and rack of the lost node.",
     PodIdle = "I6.16": "A pod is deleted only if it waits before its start, its Node is gone, a human labelled it, or its start is late and nobody sees it as a member.",
     QuietRing = "I6.17": "Nothing is started while another node joins, leaves, moves or replaces, or another work's node is not Normal.",
-    Slept = "I6.18": "A ring sleeps because somebody wants it and nothing is under way; it is stopped when everybody who runs is drained or the time for that is up; it is woken when all pods are gone, the first member of each rack first.",
+    Slept = "I6.18": "A ring sleeps because somebody wants it and nothing is under way; it is stopped when everybody who runs is drained or the time for that is up; it is woken when all pods are gone or were told to go, the first member of each rack first.",
 }
 
 impl fmt::Display for Invariant {

@@ -40,7 +40,7 @@ impl<'a> Facts<'a> {
         let view = self.seen.members.iter().find(|m| m.member == *member)?;
         let pod = view.pod.as_ref()?;
         let away = view.claim.is_some_and(|c| c.node_gone_since.is_some());
-        if pod.terminating || away {
+        if pod.ends_by.is_some() || away {
             None
         } else {
             pod.report.as_ref()

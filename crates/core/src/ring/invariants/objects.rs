@@ -2,7 +2,7 @@
 
 use super::{Invariant, Judge};
 use crate::ring::ids::{MapUid, Member, PodUid, VolumeUid};
-use crate::ring::ledger::{Phase, Task};
+use crate::ring::ledger::{Ledger, Phase, Task};
 use crate::ring::observed::{Liveness, MemberView, NodeState, Seen};
 use crate::ring::record::RecordMap;
 use crate::ring::stamp::Found;
@@ -86,16 +86,30 @@ fn has_left(judge: &Judge<'_>, at: usize, member: &Member) -> bool {
     let Some(m) = view(judge, member).filter(|_| undeclared) else {
         return false;
     };
-    let ran = m.pod.as_ref().and_then(|p| p.report).and_then(|r| match r.found {
-        Found::Started(host) => Some(host),
-        _ => None,
-    });
+    let found = m.pod.as_ref().and_then(|p| p.report).map(|r| r.found);
     let listed = judge.facts.members_among_others(member).any(|a| {
         let counts = |n: &&Seen| n.state != NodeState::Left;
         let mut nodes = a.nodes.iter().filter(counts);
-        nodes.any(|n| Some(n.address) == m.address || Some(n.host) == ran)
+        nodes.any(|n| {
+            let its = match found {
+                Some(Found::Started(host) | Found::Foreign(host)) => n.host == host,
+                Some(Found::Empty | Found::Unfinished(_) | Found::Retired(_)) => false,
+                // Nobody says which node's disk this is.
+                Some(Found::StartedWith(_) | Found::Damaged | Found::Unreadable) | None => {
+                    is_nobodys(judge, at, n)
+                }
+            };
+            its || Some(n.address) == m.address
+        })
     });
     m.address.is_some() && !listed
+}
+
+/// It is on record of no member, and seen at the address of none.
+fn is_nobodys(judge: &Judge<'_>, at: usize, node: &Seen) -> bool {
+    let recorded = |l: &Ledger| l.known.values().any(|k| k.host == node.host);
+    let mut members = judge.facts.seen.members.iter();
+    !judge.ledger_at(at).is_some_and(recorded) && !members.any(|m| m.address == Some(node.address))
 }
 
 /// Nothing is on record of it, others answered, and none lists anybody at its address.

@@ -71,9 +71,11 @@ pub(super) fn write(judge: &mut Judge<'_>, at: usize, next: &Ledger) {
         return;
     };
     let wanted = facts.seen.wishes.hibernated;
-    let pods = facts.seen.members.iter().any(|m| m.pod.is_some());
+    // One that was told to go comes back to nobody: only its successor does.
+    let stays = |m: &MemberView| m.pod.as_ref().is_some_and(|p| p.ends_by.is_none());
+    let stay = facts.seen.members.iter().any(stays);
     let runs = |m: &MemberView| {
-        let pod = m.pod.as_ref().filter(|p| !p.terminating);
+        let pod = m.pod.as_ref().filter(|p| p.ends_by.is_none());
         let report = pod.and_then(|p| p.report);
         report.is_some_and(|r| r.found.runs())
     };
@@ -88,7 +90,7 @@ pub(super) fn write(judge: &mut Judge<'_>, at: usize, next: &Ledger) {
         (Some((Stage::Draining, began)), Stage::Stopped) => {
             drained || facts.now.since(began) >= facts.seen.spec.timing.drain
         }
-        (Some((Stage::Stopped, _)), Stage::Seeds) => !wanted && !pods,
+        (Some((Stage::Stopped, _)), Stage::Seeds) => !wanted && !stay,
         (Some((Stage::Seeds, _)), Stage::Woken) => !wanted,
         _ => false,
     };

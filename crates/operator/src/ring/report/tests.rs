@@ -190,7 +190,7 @@ fn runs() -> Observed {
         .parse("ring", mainstay_core::ring::spec::Timing::default());
     let pod = Pod {
         uid: mainstay_core::ring::ids::PodUid(1),
-        terminating: false,
+        ends_by: None,
         runs: true,
         location: None,
         report: None,

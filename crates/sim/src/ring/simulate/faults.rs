@@ -316,7 +316,7 @@ impl Simulation {
 
     /// One member fewer, and later one more.
     fn scale(&mut self) {
-        if self.world.declared == self.world.config.members && self.world.declared > 2 {
+        if self.world.declared == self.world.config.members && self.world.declared > 1 {
             self.note("fault: a human declares one member fewer");
             self.world.declared -= 1;
             self.later(100..600, Restore::Declare);

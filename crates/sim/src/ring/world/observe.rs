@@ -72,7 +72,7 @@ impl World {
                 address: Some(place.address),
                 pod: o.pod.as_ref().map(|p| observed::Pod {
                     uid: p.uid,
-                    terminating: p.terminating,
+                    ends_by: p.terminating.then_some(self.now),
                     runs: place.process.is_some(),
                     location: Some(p.location.clone()),
                     report: p.report,
