@@ -54,6 +54,7 @@ fn worth(why: &Why, open: Option<&Cycle>) -> Option<bool> {
         | Why::Partial { .. }
         | Why::Abandoned { .. }
         | Why::PointsStay { .. } => Some(true),
+        | Why::Blocked { .. }
         _ => Some(false),
     }
 }
