@@ -43,6 +43,12 @@ pub(super) fn turn(view: &View<'_>) -> Result<Decision, Why> {
             Why::MayGo
         }));
     }
+    // The namespace takes with it what sleeps and what is recorded of it, in any order. Nothing can be woken in it, and
+    // no restore point can be put back: whoever waited here would keep the namespace for ever.
+    let asleep = cycle.is_some() || open > 0 || unseen.is_some();
+    if view.seen.namespace_ends && asleep {
+        return Ok(go(Why::NamespaceEnds));
+    }
     let stay = |left: Vec<TargetName>| {
         let names: Vec<String> = left.iter().map(|name| format!("`{name}`")).collect();
         go(Why::PointsStay {

@@ -217,7 +217,9 @@ impl Judge<'_> {
 
     /// A plan goes.
     fn goes(&mut self) {
-        let asleep = self.open().is_some_and(|c| self.sleeps(c)) && self.plan.deletion == Deletion::WakeFirst;
+        // Of what goes with its namespace nothing is left that could sleep.
+        let kept = self.plan.deletion == Deletion::WakeFirst && !self.seen.namespace_ends;
+        let asleep = kept && self.open().is_some_and(|c| self.sleeps(c));
         if !self.seen.deleting || asleep {
             self.report(
                 Invariant::NoSilentEdit,

@@ -11,6 +11,7 @@ use super::step::Decision;
 use super::view::View;
 use super::work::{Outcome, Work};
 
+use std::collections::BTreeMap;
 /// The wake-up goes on.
 pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
     let mut work = Work::new(*view, state, cycle);
@@ -123,6 +124,10 @@ fn consume(work: &mut Work<'_>, target: &Target, mut point: Point, look: &Look) 
             gone.push(id.clone());
         } else {
             continue;
+    // Before a part that is missing: that waits for a human, and this may work the next time.
+    if let Some((why, permanent)) = unseen(work, target, &point) {
+        return Outcome::Failed { why, permanent };
+    }
         }
         entry.consumed = true;
     }
@@ -152,12 +157,12 @@ fn mark(work: &mut Work<'_>, target: &Target, point: &Point) {
     }
 }
 
-/// Starts what is still to be brought back; `false` if nothing is.
+/// Starts what is still to be brought back; `false` if nothing is, or nobody can see it.
 fn start(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> bool {
     let open: Vec<(&ResourceId, &Entry)> = point
         .entries
         .iter()
-        .filter(|(_, e)| !e.consumed && e.live)
+        .filter(|(id, e)| !e.consumed && e.live && seen.unseen(&target.name, id).is_none())
         .collect();
     for (id, entry) in &open {
         // What was not looked at is looked at first: it may be gone.
@@ -171,6 +176,7 @@ fn start(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> bo
             count: open.len(),
         });
     }
+    let seen = work.view.seen;
     !open.is_empty()
 }
 
@@ -187,10 +193,44 @@ fn usable(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> O
     }
     if !down.is_empty() {
         work.say(Why::StoppedByHand {
+        if let Some((why, _)) = unseen(work, target, point) {
+            work.say(why);
+        }
             target: name.clone(),
             resources: Several::new(down),
         });
     }
+/// What cannot be looked at of what has to be brought back, or to be usable: it keeps the target from being awake, and
+/// nothing else of it asleep. With whether trying again is pointless.
+fn unseen(work: &mut Work<'_>, target: &Target, point: &Point) -> Option<(Why, bool)> {
+    let awaited = point
+        .entries
+        .iter()
+        .filter(|(_, e)| e.live && (!e.consumed || e.settled));
+    let mut refused: BTreeMap<&str, (bool, Vec<ResourceId>)> = BTreeMap::new();
+    for (id, _) in awaited {
+        if let Some(refusal) = work.view.seen.unseen(&target.name, id) {
+            let (permanent, ids) = refused.entry(&refusal.message).or_default();
+            *permanent |= refusal.is_permanent();
+            ids.push(id.clone());
+        }
+    }
+    let mut all = refused.into_iter().map(|(why, (permanent, ids))| {
+        let (target, resources, why) = (target.name.clone(), Several::new(ids), why.to_owned());
+        let why = Why::Unseen {
+            target,
+            resources,
+            why,
+        };
+        (why, permanent)
+    });
+    let first = all.next();
+    for (other, _) in all {
+        work.say(other);
+    }
+    first
+}
+
     let target = name.clone();
     if waiting > 0 {
         work.say(Why::WaitUntilUsable {

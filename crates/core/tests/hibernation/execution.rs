@@ -200,6 +200,23 @@ fn s42_a_retry_at_night_is_granted_also_if_what_was_lost_still_is() {
 }
 
 #[test]
+fn s57_a_plan_goes_with_its_namespace_and_waits_for_nothing_in_it() {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "db"]);
+    bed.settle();
+    bed.night();
+    // The namespace takes the ConfigMap first, and nobody can make another one in it.
+    bed.deleting = true;
+    bed.shards.clear();
+    bed.later(HOUR);
+    assert!(!bed.gone && bed.said("NoRestorePoint"));
+    let why = Why::WakeBeforeDeletion.to_string();
+    assert!(why.contains("`deletionPolicy: Abandon`"), "{why}");
+    bed.namespace_ends = true;
+    bed.later(HOUR);
+    assert!(bed.gone && bed.said("NamespaceEnds"));
+}
+
+#[test]
 fn s65_taking_one_target_out_of_a_plan_that_is_made_again_leaves_the_others_their_order() {
     let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "old", "db"]);
     bed.settle();

@@ -2,7 +2,7 @@
 
 use super::act::{Acted, Actor};
 use super::executor::Place;
-use super::observe::{self, ObserveError, Read};
+use super::observe::{self, Looks, ObserveError, Read};
 use super::report::{
     Board, Followed, Note, Outlook, Report, Seen, Told, Unsaid, next_change, status, tell_exceptions,
     unfollowed,
@@ -252,12 +252,14 @@ impl Keeper {
         let looks = if observe::must_look(&stored, deleting) {
             observe::look(place, plan, &stored).await
         } else {
-            BTreeMap::new()
+            Looks::default()
         };
-        let answers = std::mem::take(&mut self.answers);
-        let seen = observe::observed(object, &read.asked, looks, answers);
+        let asleep = read.state.as_ref().is_some_and(|s| s.open.is_some()) || stored.store.has_restore_data();
+        let ends = deleting && asleep && observe::namespace_ends(place).await;
         let decision = decide(plan, &stored, &seen, now);
         let violations = invariants::check(plan, &stored, &seen, &decision, now);
+        let answers = std::mem::take(&mut self.answers);
+        let seen = observe::observed(object, &read.asked, looks, ends, answers);
         for violation in &violations {
             tracing::error!(plan = %plan.name, %violation, "a decision that breaks an invariant is refused");
         }

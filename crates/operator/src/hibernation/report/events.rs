@@ -40,6 +40,7 @@ fn worth(why: &Why, open: Option<&Cycle>) -> Option<bool> {
             (policy == Some(Drift::Report)).then_some(true)
         }
         Why::LookFailed { .. }
+        | Why::Unseen { .. }
         | Why::CallFailed { .. }
         | Why::GateTimedOut { .. }
         | Why::GivenUp { .. }
@@ -53,8 +54,8 @@ fn worth(why: &Why, open: Option<&Cycle>) -> Option<bool> {
         | Why::Enforced { .. }
         | Why::Partial { .. }
         | Why::Abandoned { .. }
-        | Why::PointsStay { .. } => Some(true),
         | Why::Blocked { .. }
+        | Why::PointsStay { .. } => Some(true),
         _ => Some(false),
     }
 }
