@@ -74,10 +74,11 @@ fn left_behind(view: &View<'_>, cycle: &Cycle) -> Vec<TargetName> {
     for target in &cycle.intent.targets {
         let stand = cycle.targets.get(&target.name).map(|p| p.stand);
         let point = view.store().load(&target.executor, &target.name);
+        let captured = cycle.targets.get(&target.name).is_some_and(|p| p.captured);
         let old = |point: &Point| point.is_old() && point.is_open();
         match (stand, point) {
             (Some(Stand::Lost), Ok(Some(point))) if old(&point) => left.push(target.name.clone()),
-            (Some(Stand::Done), Ok(Some(point))) if !point.is_open() => {}
+            (Some(Stand::Done), Ok(Some(point))) if !point.is_open() || (old(&point) && !captured) => {}
             (Some(Stand::Done), Ok(None)) => {}
             _ => return Vec::new(),
         }

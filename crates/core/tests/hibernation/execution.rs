@@ -199,6 +199,44 @@ fn s42_a_retry_at_night_is_granted_also_if_what_was_lost_still_is() {
     assert_eq!((bed.phase(), bed.replicas("web")), (Phase::Hibernated, 0));
 }
 
+/// The second night of `app` and `db`, in which `app` fails and the turn of `db` never comes.
+fn never_reached(point: Option<&str>) -> Bed {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "db"]);
+    bed.settle();
+    bed.night();
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active);
+    if let Some(text) = point {
+        let shard = bed.shards.get_mut(&1).unwrap();
+        shard.data.insert("noop_db.json".to_owned(), text.to_owned());
+    }
+    bed.broken.insert(id("app"), Severity::Permanent);
+    bed.night();
+    assert_eq!((bed.phase(), bed.replicas("db")), (Phase::Error, 1));
+    bed.broken.clear();
+    bed.reasons.clear();
+    bed
+}
+
+#[test]
+fn what_was_never_reached_is_not_judged_by_the_point_of_another_night() {
+    let mut bed = never_reached(None);
+    bed.blind.insert(name("db"), Severity::Permanent);
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active, "{:?}", bed.reasons);
+    assert!(bed.said("NothingCaptured") && !bed.said("LookFailed"));
+}
+
+#[test]
+fn s41_an_old_point_of_what_was_never_reached_keeps_no_cycle_open() {
+    let old = r#"{"type":"noop","data":{"x":1},"isLive":true}"#;
+    let mut bed = never_reached(Some(old));
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active, "{:?}", bed.reasons);
+    assert!(bed.said("NothingCaptured") && !bed.said("RestorePointOld"));
+    assert_eq!(bed.shards[&1].data["noop_db.json"], old, "it stays as it is");
+}
+
 #[test]
 fn s57_a_plan_goes_with_its_namespace_and_waits_for_nothing_in_it() {
     let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "db"]);
