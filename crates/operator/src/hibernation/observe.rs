@@ -136,7 +136,9 @@ fn claimed_by(object: &Object) -> Vec<Target> {
     let state = object.status.as_ref().and_then(|s| s.state.clone());
     let state: Option<State> = state.and_then(|value| serde_json::from_value(value).ok());
     let open = state.and_then(|s| s.open);
-    targets.extend(open.into_iter().flat_map(|cycle| cycle.intent.targets));
+    let asleep = open.into_iter().flat_map(|cycle| cycle.intent.targets);
+    // One that only a restore point knew has no parameters. It selects nothing; an executor would read all of it.
+    targets.extend(asleep.filter(|target| !target.parameters.is_null()));
     targets
 }
 
@@ -251,17 +253,57 @@ pub(super) fn observed(
     namespace_ends: bool,
     answers: Vec<Answer>,
 ) -> Observed {
-    Observed {
-        deleting: object.metadata.deletion_timestamp.is_some(),
     let Looks { targets, unseen } = looks;
-        finalizer: object.finalizers().iter().any(|f| f == FINALIZER),
+    Observed {
         namespace_ends,
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        finalizer: object.finalizers().iter().any(|f| f == FINALIZER),
         suspended_at_phase: asked.suspended_at_phase.clone(),
         wishes: asked.wishes.clone(),
         targets,
+        unseen,
         answers,
         jitter: Jitter::per_mille(u16::try_from(draw() % 1000).unwrap_or_default()),
-        unseen,
     }
 }
-        namespace_ends,
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_only_a_restore_point_knew_claims_nothing_for_its_plan() {
+        let target = |name: &str, parameters: Value| json!({ "name": name, "executor": "workloads", "parameters": parameters });
+        let fresh =
+            json!({ "stand": "Done", "captured": true, "attempts": 0, "enforced": 0, "message": null });
+        let object: Object = serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "HibernatePlan", "metadata": { "name": "older" },
+            "spec": {
+                "schedule": { "timezone": "UTC", "offHours": [] },
+                "targets": [{ "name": "all", "executor": "workloads" }],
+            },
+            "status": { "state": {
+                "phase": "Hibernated", "since": 0, "cycle": 7, "suspended_at": null, "retried": null, "history": [],
+                "open": {
+                    "id": 7, "operation": "Shutdown", "leg": 0, "began": 0,
+                    "intent": {
+                        "targets": [target("web", json!({ "names": ["web"] })), target("old", Value::Null)],
+                        "strategy": "sequential", "behaviour": { "mode": "Strict", "retries": 3 },
+                    },
+                    "targets": { "web": fresh, "old": fresh },
+                },
+            } },
+        }))
+        .unwrap();
+        let claimed = claimed_by(&object);
+        let names: Vec<&str> = claimed.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["all", "web"],
+            "`old` would be read as everything there is"
+        );
+        // Whoever writes a target without parameters means everything there is.
+        assert!(claimed.iter().all(|t| !t.parameters.is_null()));
+    }
+}
