@@ -18,6 +18,9 @@ pub enum CallError {
     /// 409: somebody else was there first.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// 403 because the namespace is being deleted: nothing can be made in it any more.
+    #[error("its namespace is being deleted: {0}")]
+    Ending(String),
     /// Any other answer that says no: it had no effect.
     #[error("refused ({code}): {message}")]
     Refused {
@@ -35,9 +38,11 @@ impl CallError {
     /// What it means for a step.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::NotFound | Self::NoSuchPath(_) | Self::Conflict(_) | Self::Refused { .. } => {
-                Outcome::Refused
-            }
+            Self::NotFound
+            | Self::NoSuchPath(_)
+            | Self::Conflict(_)
+            | Self::Ending(_)
+            | Self::Refused { .. } => Outcome::Refused,
             Self::Unknown(_) => Outcome::Unknown,
         }
     }
@@ -64,10 +69,17 @@ fn classify(error: &kube::Error) -> CallError {
         404 if speaks_of_an_object(status) => CallError::NotFound,
         404 => CallError::NoSuchPath(message),
         409 => CallError::Conflict(message),
+        403 if is_ending(status) => CallError::Ending(message),
         // 408, and 5xx but "not implemented": the server may have done it before it failed.
         408 | 500 | 502..=599 => CallError::Unknown(message),
         code => CallError::Refused { code, message },
     }
+}
+
+/// What the admission of namespaces gives as the cause when one is being deleted.
+fn is_ending(status: &kube::core::Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|d| &d.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// The text "404 page not found" is what an API server says of a kind that it does not serve, and a proxy of anything.
@@ -113,6 +125,22 @@ mod tests {
         for code in [408, 500, 502, 503, 504] {
             assert_eq!(answered(code), Outcome::Unknown, "{code}");
         }
+    }
+
+    #[test]
+    fn a_namespace_that_is_being_deleted_is_told_from_a_right_that_is_missing() {
+        let read = |details: serde_json::Value| {
+            let status = serde_json::json!({ "code": 403, "reason": "Forbidden", "message": "no", "details": details });
+            classify(&kube::Error::Api(Box::new(
+                serde_json::from_value(status).unwrap(),
+            )))
+        };
+        let cause = serde_json::json!({ "causes": [{ "reason": "NamespaceTerminating", "field": "metadata.namespace" }] });
+        assert!(matches!(read(cause), CallError::Ending(_)));
+        assert!(matches!(
+            read(serde_json::json!({})),
+            CallError::Refused { code: 403, .. }
+        ));
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub(super) fn turn(view: &View<'_>) -> Result<Decision, Why> {
             Why::MayGo
         }));
     }
+    // The namespace takes with it what sleeps and what is recorded of it, in any order. Nothing can be woken in it, and
+    // no restore point can be put back: whoever waited here would keep the namespace for ever.
+    let asleep = cycle.is_some() || open > 0 || unseen.is_some();
+    if view.seen.namespace_ends && asleep {
+        return Ok(go(Why::NamespaceEnds));
+    }
     let stay = |left: Vec<TargetName>| {
         let names: Vec<String> = left.iter().map(|name| format!("`{name}`")).collect();
         go(Why::PointsStay {
@@ -68,10 +74,11 @@ fn left_behind(view: &View<'_>, cycle: &Cycle) -> Vec<TargetName> {
     for target in &cycle.intent.targets {
         let stand = cycle.targets.get(&target.name).map(|p| p.stand);
         let point = view.store().load(&target.executor, &target.name);
+        let captured = cycle.targets.get(&target.name).is_some_and(|p| p.captured);
         let old = |point: &Point| point.is_old() && point.is_open();
         match (stand, point) {
             (Some(Stand::Lost), Ok(Some(point))) if old(&point) => left.push(target.name.clone()),
-            (Some(Stand::Done), Ok(Some(point))) if !point.is_open() => {}
+            (Some(Stand::Done), Ok(Some(point))) if !point.is_open() || (old(&point) && !captured) => {}
             (Some(Stand::Done), Ok(None)) => {}
             _ => return Vec::new(),
         }

@@ -21,6 +21,11 @@ pub(super) fn is_given_up(view: &View<'_>, cycle: &Cycle, target: &TargetName) -
     wish(view, cycle, target).is_some_and(|w| w.leg == cycle.leg)
 }
 
+/// Was it given up at some time of this cycle?
+pub(super) fn was_given_up(view: &View<'_>, cycle: &Cycle, target: &TargetName) -> bool {
+    wish(view, cycle, target).is_some()
+}
+
 /// Gives up what is wished for; the targets of which something was given up.
 pub(super) fn honour(view: &View<'_>, cycle: &mut Cycle, store: &mut Store) -> Vec<TargetName> {
     let mut given_up = Vec::new();

@@ -6,7 +6,7 @@ use super::reason::Why;
 use super::state::{Cycle, Phase, Stand, State};
 use super::step::{Decision, Purpose, Step};
 use super::store::Store;
-use super::view::{DRIFT_LOOK, View, edited};
+use super::view::{DRIFT_LOOK, View, blocked, edited, sound};
 use super::watch::Watch;
 
 /// The phase guard, what is wrong, and drift.
@@ -34,12 +34,16 @@ pub(super) fn guard(view: &View<'_>, state: &State, cycle: &Cycle, why: String) 
         let stand = cycle.targets.get(&target.name).map(|p| p.stand);
         if stand == Some(Stand::Pending) {
             // Its turn never came, because what it depends on did not go down: to stop it now would be out of order,
-            // and that it runs is no drift.
+            // and that it runs is no drift. But it runs, all night, and that is said.
             night.watch().point(target);
+            let by = blocked(&night.cycle).remove(&target.name);
+            let target = target.name.clone();
+            night.reasons.extend(by.map(|by| Why::Blocked { target, by }));
         } else {
             night.watch().asleep(target);
         }
     }
+    night.repaired();
     night.decided(state, cycle)
 }
 
@@ -77,8 +81,28 @@ impl<'a> Night<'a> {
         given_up
     }
 
+    /// What was lost is whole again, because somebody repaired it: it goes down as if it had never been missed.
+    fn repaired(&mut self) {
+        for target in self.cycle.intent.targets.clone() {
+            let Some(progress) = self.cycle.targets.get_mut(&target.name) else {
+                continue;
+            };
+            if progress.stand == Stand::Lost && sound(&self.store, &target, progress.captured).is_ok() {
+                *progress = progress.again();
+            }
+        }
+    }
+
+    /// Has somebody's turn come after all? What blocked it was given up, or it was repaired itself.
+    fn goes_on(&self) -> bool {
+        let blocked = blocked(&self.cycle);
+        let mut all = self.cycle.targets.iter();
+        all.any(|(name, p)| p.stand == Stand::Pending && !blocked.contains_key(name))
+    }
+
     /// Points first, then the status, then the calls.
     fn decided(self, state: &State, before: &Cycle) -> Decision {
+        let goes_on = self.goes_on();
         let mut decision = Decision {
             reasons: self.reasons,
             watched: true,
@@ -89,8 +113,13 @@ impl<'a> Night<'a> {
             let (shard, purpose) = (Box::new(shard), self.purpose);
             decision = decision.then(Step::WriteShard { shard, purpose });
         }
-        if self.cycle != *before {
-            decision = decision.then(Step::WriteState(Box::new(state.with(self.cycle))));
+        if goes_on || self.cycle != *before {
+            let mut next = state.with(self.cycle);
+            if goes_on {
+                next = next.in_phase(Phase::Hibernating, self.view.now);
+                decision = decision.wake_at(self.view.now);
+            }
+            decision = decision.then(Step::WriteState(Box::new(next)));
         }
         decision.steps.extend(self.stops);
         decision
@@ -103,7 +132,7 @@ fn retry(view: &View<'_>, state: &State, cycle: &Cycle) -> Option<Decision> {
     let wish = wish.filter(|w| state.retried.as_ref() != Some(w))?;
     let mut next = cycle.clone();
     for progress in next.targets.values_mut() {
-        if matches!(progress.stand, Stand::Failed { .. }) {
+        if matches!(progress.stand, Stand::Failed { .. } | Stand::Lost) {
             *progress = progress.again();
         }
     }

@@ -217,7 +217,9 @@ impl Judge<'_> {
 
     /// A plan goes.
     fn goes(&mut self) {
-        let asleep = self.open().is_some_and(|c| self.sleeps(c)) && self.plan.deletion == Deletion::WakeFirst;
+        // Of what goes with its namespace nothing is left that could sleep.
+        let kept = self.plan.deletion == Deletion::WakeFirst && !self.seen.namespace_ends;
+        let asleep = kept && self.open().is_some_and(|c| self.sleeps(c));
         if !self.seen.deleting || asleep {
             self.report(
                 Invariant::NoSilentEdit,
@@ -231,10 +233,13 @@ impl Judge<'_> {
     fn sleeps(&self, cycle: &Cycle) -> bool {
         cycle.operation != Operation::WakeUp
             || cycle.intent.targets.iter().any(|target| {
-                let stand = cycle.targets.get(&target.name).map(|p| p.stand);
+                let progress = cycle.targets.get(&target.name);
+                let (stand, captured) = (progress.map(|p| p.stand), progress.is_some_and(|p| p.captured));
                 let point = self.store.load(&target.executor, &target.name);
                 match (stand, point) {
-                    (Some(Stand::Done), Ok(point)) => point.is_some_and(|p| p.is_open()),
+                    (Some(Stand::Done), Ok(point)) => {
+                        point.is_some_and(|p| p.is_open() && (captured || !p.is_old()))
+                    }
                     (Some(Stand::Lost), Ok(Some(point))) => !(point.is_old() && point.is_open()),
                     _ => true,
                 }
@@ -313,7 +318,9 @@ impl Judge<'_> {
         for target in &cycle.intent.targets {
             let captured = cycle.targets.get(&target.name).is_some_and(|p| p.captured);
             let left = match self.store.load(&target.executor, &target.name) {
-                Ok(Some(point)) => point.is_open() || (point.is_incomplete() && captured),
+                // What was written before there were cycles is not of this one unless it was taken over.
+                Ok(Some(point)) if !captured => point.is_open() && !point.is_old(),
+                Ok(Some(point)) => point.is_open() || point.is_incomplete(),
                 Ok(None) => captured,
                 Err(_) => true,
             };

@@ -165,8 +165,13 @@ pub struct Observed {
     pub suspended_at_phase: Option<String>,
     /// What people ask for.
     pub wishes: Wishes,
+    /// The namespace of the plan is being deleted, and everything in it with it.
+    pub namespace_ends: bool,
     /// Every target of the plan and of the open cycle. Missing: not looked at yet.
     pub targets: BTreeMap<TargetName, Result<Look, Refusal>>,
+    /// What could not be looked at of a target of which something else could, when only what is recorded is asked for.
+    /// Nothing is known of these: they are neither started nor called restored.
+    pub unseen: BTreeMap<TargetName, BTreeMap<ResourceId, Refusal>>,
     /// What came of the calls of the turn right before this one, and what could not be heeded since; nothing after a
     /// restart.
     pub answers: Vec<Answer>,
@@ -191,13 +196,21 @@ impl Observed {
         latest.find(|a| a.target == *target && a.resource == *resource && a.call == call)
     }
 
-    /// Starts that worked and that nobody can take note of in this turn, because their target could not be looked at.
+    /// Why this resource could not be looked at, although others of its target could.
+    pub fn unseen(&self, target: &TargetName, resource: &ResourceId) -> Option<&Refusal> {
+        self.unseen.get(target)?.get(resource)
+    }
+
+    /// Starts that worked and that nobody can take note of in this turn, because what they started could not be looked at.
     /// They are told again: otherwise what was started would be started once more, over whatever was made of it since.
     pub fn unheeded(&self) -> Vec<Answer> {
-        let unseen = |target: &TargetName| matches!(self.targets.get(target), Some(Err(_)));
+        let unseen = |a: &Answer| {
+            let whole = matches!(self.targets.get(&a.target), Some(Err(_)));
+            whole || self.unseen(&a.target, &a.resource).is_some()
+        };
         let started = self.answers.iter().filter(|a| a.call == Call::Start);
         started
-            .filter(|a| a.outcome.is_ok() && unseen(&a.target))
+            .filter(|a| a.outcome.is_ok() && unseen(a))
             .cloned()
             .collect()
     }

@@ -79,6 +79,7 @@ whys! {
     Unlocked => "restore data is unlocked: the next night captures anew",
     // Failures
     LookFailed { target: TargetName, why: String } => "`{target}` could not be looked at: {why}",
+    Unseen { target: TargetName, resources: Several, why: String } => "`{target}`: {resources:#} could not be looked at, and nothing is done with it before that works: {why}; what else is recorded is woken",
     CallFailed { target: TargetName, resources: Several, why: String } => "`{target}`: {resources:#} failed: {why}",
     GateTimedOut { target: TargetName, minutes: u64 } => "`{target}` did not get there within {minutes} minutes",
     Failed { target: TargetName, why: String } => "`{target}` has failed: {why}",
@@ -95,7 +96,8 @@ whys! {
     ResumeAsleep => "resumed: it stays asleep, nothing is stopped again",
     ResumeShutdown => "resumed: it is still time to sleep, the shutdown goes on",
     Resumed => "resumed: nothing was asleep",
-    WakeBeforeDeletion => "the plan is being deleted: what sleeps is woken first (deletionPolicy WakeFirst)",
+    WakeBeforeDeletion => "the plan is being deleted: what sleeps is woken first (deletionPolicy WakeFirst). If it cannot wake, `deletionPolicy: Abandon` lets the plan go and leaves it asleep",
+    NamespaceEnds => "the plan may go: its namespace is being deleted with everything in it, and nothing of that is woken",
     Abandoned { open: usize } => "the plan is deleted with deletionPolicy Abandon: {open} targets stay asleep, their restore points stay in the ConfigMap",
     MayGo => "the plan may go: nothing of it is asleep",
     PointsStay { targets: String } => "the plan may go: the restore points of {targets} were written by an older version and cannot be replayed; they stay in the ConfigMap",

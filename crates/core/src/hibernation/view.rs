@@ -9,7 +9,7 @@ use super::state::{Cycle, Progress, Stand};
 use super::step::Decision;
 use super::store::Store;
 use crate::time::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How often things are looked at while they go up or down.
@@ -117,24 +117,27 @@ pub(super) fn sound(store: &Store, target: &Target, captured: bool) -> Result<Po
     }
 }
 
-/// Targets that wait for a failed one that is not tried again, however far away.
-pub(super) fn blocked(cycle: &Cycle) -> BTreeSet<TargetName> {
+/// Targets that wait for a failed one that is not tried again, however far away, each with that one.
+pub(super) fn blocked(cycle: &Cycle) -> BTreeMap<TargetName, TargetName> {
     let order = super::order::Order::for_operation(&cycle.intent, cycle.operation);
     let dead = |name: &TargetName| {
         let progress = cycle.targets.get(name);
         progress.is_some_and(|p| p.stand == Stand::Failed { retry_at: None })
     };
-    let mut blocked: BTreeSet<TargetName> = BTreeSet::new();
+    let mut blocked: BTreeMap<TargetName, TargetName> = BTreeMap::new();
     loop {
-        let next = order.listed().iter().find(|name| {
-            let waits = cycle
-                .targets
-                .get(*name)
-                .is_some_and(|p| p.stand == Stand::Pending);
-            waits && !blocked.contains(*name) && order.waits_for(name).any(|w| dead(w) || blocked.contains(w))
+        let next = order.listed().iter().find_map(|name| {
+            let waits = cycle.targets.get(name).is_some_and(|p| p.stand == Stand::Pending);
+            if !waits || blocked.contains_key(name) {
+                return None;
+            }
+            let by = order
+                .waits_for(name)
+                .find_map(|w| if dead(w) { Some(w) } else { blocked.get(w) });
+            by.map(|by| (name.clone(), by.clone()))
         });
         match next {
-            Some(name) => blocked.insert(name.clone()),
+            Some((name, by)) => blocked.insert(name, by),
             None => return blocked,
         };
     }

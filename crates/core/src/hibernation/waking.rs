@@ -1,5 +1,6 @@
 //! Coming up: from the recorded set, not from a new selection.
 
+use super::discard;
 use super::ids::ResourceId;
 use super::observed::{Call, Look, Power};
 use super::plan::Target;
@@ -10,6 +11,7 @@ use super::state::{Cycle, Stand, State};
 use super::step::Decision;
 use super::view::View;
 use super::work::{Outcome, Work};
+use std::collections::BTreeMap;
 
 /// The wake-up goes on.
 pub(super) fn go_on(view: &View<'_>, state: &State, cycle: &Cycle) -> Decision {
@@ -34,7 +36,8 @@ fn reopen(work: &mut Work<'_>) {
         let (done, captured) = (progress.stand == Stand::Done, progress.captured);
         let restored = match work.point(&target) {
             // A part of another night's point that is missing now is nobody's loss.
-            Ok(Some(point)) => !(point.is_open() || point.is_incomplete() && captured),
+            Ok(Some(point)) if !captured => !is_ours(&point),
+            Ok(Some(point)) => !(point.is_open() || point.is_incomplete()),
             Ok(None) => !captured,
             Err(_) => false,
         };
@@ -43,6 +46,12 @@ fn reopen(work: &mut Work<'_>) {
             *work.progress(&target.name) = again;
         }
     }
+}
+
+/// Has a point of which this cycle captured nothing still to be brought back by it? One that was used is of another night.
+/// One that was written before there were cycles counts only for a plan that took it over.
+fn is_ours(point: &Point) -> bool {
+    point.is_open() && !point.is_old()
 }
 
 /// Takes note of starts that were answered, if what was started is seen to run.
@@ -86,6 +95,15 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         mark(work, target, &point);
         return Outcome::Done;
     }
+    if !captured && !is_ours(&point) {
+        // Whatever became of it since is not this cycle's business, and nobody waits for it.
+        work.say(if discard::was_given_up(&work.view, &work.cycle, &name) {
+            Why::LeftAsItIs { target: name }
+        } else {
+            Why::NothingCaptured { target: name }
+        });
+        return Outcome::Done;
+    }
     if !point.is_open() && !point.is_incomplete() && !point.is_live() {
         if point.entries.is_empty() {
             work.say(Why::NothingRecorded { target: name });
@@ -105,6 +123,10 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     let point = consume(work, target, point, look);
     if start(work, target, &point, look) {
         return Outcome::GoesOn;
+    }
+    // Before a part that is missing: that waits for a human, and this may work the next time.
+    if let Some((why, permanent)) = unseen(work, target, &point) {
+        return Outcome::Failed { why, permanent };
     }
     if point.is_incomplete() && captured {
         return Outcome::Lost(Why::RestorePointIncomplete { target: name });
@@ -152,12 +174,13 @@ fn mark(work: &mut Work<'_>, target: &Target, point: &Point) {
     }
 }
 
-/// Starts what is still to be brought back; `false` if nothing is.
+/// Starts what is still to be brought back; `false` if nothing is, or nobody can see it.
 fn start(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> bool {
+    let seen = work.view.seen;
     let open: Vec<(&ResourceId, &Entry)> = point
         .entries
         .iter()
-        .filter(|(_, e)| !e.consumed && e.live)
+        .filter(|(id, e)| !e.consumed && e.live && seen.unseen(&target.name, id).is_none())
         .collect();
     for (id, entry) in &open {
         // What was not looked at is looked at first: it may be gone.
@@ -170,8 +193,42 @@ fn start(work: &mut Work<'_>, target: &Target, point: &Point, look: &Look) -> bo
             target: target.name.clone(),
             count: open.len(),
         });
+        if let Some((why, _)) = unseen(work, target, point) {
+            work.say(why);
+        }
     }
     !open.is_empty()
+}
+
+/// What cannot be looked at of what has to be brought back, or to be usable: it keeps the target from being awake, and
+/// nothing else of it asleep. With whether trying again is pointless.
+fn unseen(work: &mut Work<'_>, target: &Target, point: &Point) -> Option<(Why, bool)> {
+    let awaited = point
+        .entries
+        .iter()
+        .filter(|(_, e)| e.live && (!e.consumed || e.settled));
+    let mut refused: BTreeMap<&str, (bool, Vec<ResourceId>)> = BTreeMap::new();
+    for (id, _) in awaited {
+        if let Some(refusal) = work.view.seen.unseen(&target.name, id) {
+            let (permanent, ids) = refused.entry(&refusal.message).or_default();
+            *permanent |= refusal.is_permanent();
+            ids.push(id.clone());
+        }
+    }
+    let mut all = refused.into_iter().map(|(why, (permanent, ids))| {
+        let (target, resources, why) = (target.name.clone(), Several::new(ids), why.to_owned());
+        let why = Why::Unseen {
+            target,
+            resources,
+            why,
+        };
+        (why, permanent)
+    });
+    let first = all.next();
+    for (other, _) in all {
+        work.say(other);
+    }
+    first
 }
 
 /// The gate: everything that was brought back is usable, unless it was not when it went to sleep.

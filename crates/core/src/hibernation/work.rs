@@ -444,7 +444,7 @@ impl<'a> Work<'a> {
         let blocked = blocked(&self.cycle);
         let over = |name: &TargetName, p: &Progress| match p.stand {
             Stand::Done | Stand::Lost | Stand::Failed { retry_at: None } => true,
-            Stand::Pending => blocked.contains(name),
+            Stand::Pending => blocked.contains_key(name),
             Stand::Running { .. } | Stand::Failed { retry_at: Some(_) } => false,
         };
         let all_over = self.cycle.targets.iter().all(|(n, p)| over(n, p));

@@ -4,11 +4,11 @@
 use mainstay_core::hibernation::ids::{ExecutorName, PlanName, ResourceId, TargetName, Version};
 use mainstay_core::hibernation::invariants::check;
 use mainstay_core::hibernation::observed::{
-    Answer, Observed, Power, Refusal, Resource, Severity, Skip, Stored, Wishes,
+    Answer, Look, Observed, Power, Refusal, Resource, Severity, Skip, Stored, Wishes,
 };
 use mainstay_core::hibernation::plan::{Behaviour, Deletion, Drift, Intent, Strategy, Target};
 use mainstay_core::hibernation::point::Point;
-use mainstay_core::hibernation::state::{Phase, State};
+use mainstay_core::hibernation::state::{Operation, Phase, State};
 use mainstay_core::hibernation::step::{Decision, Purpose, Step};
 use mainstay_core::hibernation::store::{BUDGET, Shard, Store};
 use mainstay_core::hibernation::{HibernatePlan, Turn, Why, decide};
@@ -86,6 +86,10 @@ pub(crate) struct Bed {
     pub(crate) broken: BTreeMap<ResourceId, Severity>,
     /// Refuses to let these targets be looked at.
     pub(crate) blind: BTreeMap<TargetName, Severity>,
+    /// Refuses to let these resources be looked at, when only what is recorded is asked for.
+    pub(crate) hidden: BTreeMap<ResourceId, Severity>,
+    /// The namespace is being deleted.
+    pub(crate) namespace_ends: bool,
     /// Refuses so many writes of ConfigMaps.
     pub(crate) refuse_shards: u32,
     /// Dies before it has done this step, once.
@@ -134,6 +138,8 @@ impl Bed {
             answers: Vec::new(),
             broken: BTreeMap::new(),
             blind: BTreeMap::new(),
+            hidden: BTreeMap::new(),
+            namespace_ends: false,
             refuse_shards: 0,
             die_before: None,
             die_after: None,
@@ -229,12 +235,32 @@ impl Bed {
             }),
             None => Ok(look(target)),
         };
+        let waking = open.is_some_and(|c| c.operation == Operation::WakeUp);
+        let mut targets: BTreeMap<TargetName, Result<Look, Refusal>> =
+            names.into_iter().map(|n| (n.clone(), seen(&n))).collect();
+        let mut unseen: BTreeMap<TargetName, BTreeMap<ResourceId, Refusal>> = BTreeMap::new();
+        for (target, look) in targets.iter_mut().filter(|_| waking) {
+            let Ok(look) = look else { continue };
+            for (id, severity) in &self.hidden {
+                if look.remove(id).is_some() {
+                    let message = "nobody may see it".to_owned();
+                    let severity = *severity;
+                    let refusal = Refusal { message, severity };
+                    unseen
+                        .entry(target.clone())
+                        .or_default()
+                        .insert(id.clone(), refusal);
+                }
+            }
+        }
         Observed {
             deleting: self.deleting,
+            namespace_ends: self.namespace_ends,
             finalizer: self.finalizer,
             suspended_at_phase: self.annotation.clone(),
             wishes: self.wishes.clone(),
-            targets: names.into_iter().map(|n| (n.clone(), seen(&n))).collect(),
+            targets,
+            unseen,
             answers: self.answers.clone(),
             ..Observed::default()
         }

@@ -1,6 +1,7 @@
 //! Order, gates, failures: scenarios 63 to 66, 72 and 73 as far as an executor's word goes, 85.
 
 use super::bed::{Bed, HOUR, id, intent, name, plan, target};
+use mainstay_core::hibernation::Why;
 use mainstay_core::hibernation::observed::Severity;
 use mainstay_core::hibernation::plan::{Behaviour, Drift, Edge, Intent, Mode, PlanError, Stage, Strategy};
 use mainstay_core::hibernation::state::{Phase, Stand};
@@ -125,6 +126,132 @@ fn s65_what_was_left_out_of_a_night_is_not_stopped_out_of_order() {
             .collect();
         assert!(blamed.is_empty(), "{drift:?}: {blamed:?}");
     }
+}
+
+#[test]
+fn s65_what_is_left_out_of_a_night_is_said_all_night_with_what_failed() {
+    let strategy = edges(&[("web", "api"), ("api", "store")]);
+    let mut bed = bed(strategy, Mode::BestEffort, &["web", "api", "store"]);
+    bed.settle();
+    bed.broken.insert(id("web"), Severity::Permanent);
+    bed.night();
+    assert_eq!(bed.phase(), Phase::Hibernated);
+    bed.reasons.clear();
+    bed.later(HOUR);
+    for target in ["api", "store"] {
+        let why = Why::Blocked {
+            target: name(target),
+            by: name("web"),
+        };
+        assert!(bed.reasons.contains(&why), "{:?}", bed.reasons);
+    }
+    // Whoever gives up what failed has nothing against the others: they go down, and it stays as it is.
+    bed.give_up("web");
+    bed.later(HOUR);
+    assert_eq!(bed.phase(), Phase::Hibernated);
+    let all = ["web", "api", "store"].map(|r| bed.replicas(r));
+    assert_eq!(all, [1, 0, 0]);
+    bed.broken.clear();
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active);
+    assert_eq!(["web", "api", "store"].map(|r| bed.replicas(r)), [1, 1, 1]);
+}
+
+/// A night in which `web` is lost, because its point of the night before was spoiled by day; with what it was.
+fn lost_in_the_evening() -> (Bed, String) {
+    let mut bed = bed(Strategy::Parallel { max: None }, Mode::BestEffort, &["web", "db"]);
+    bed.settle();
+    bed.night();
+    bed.morning();
+    let key = "noop_web.json".to_owned();
+    let good = bed.shards.get_mut(&1).unwrap().data.insert(key, "{".to_owned());
+    bed.night();
+    assert_eq!(bed.phase(), Phase::Hibernated);
+    assert_eq!((bed.replicas("web"), bed.replicas("db")), (1, 0));
+    (bed, good.unwrap())
+}
+
+#[test]
+fn s42_what_was_lost_in_the_evening_goes_down_as_soon_as_it_is_repaired() {
+    let (mut bed, good) = lost_in_the_evening();
+    bed.later(HOUR);
+    assert_eq!(bed.replicas("web"), 1);
+    let shard = bed.shards.get_mut(&1).unwrap();
+    shard.data.insert("noop_web.json".to_owned(), good);
+    bed.later(HOUR);
+    assert_eq!((bed.phase(), bed.replicas("web")), (Phase::Hibernated, 0));
+    bed.morning();
+    assert_eq!((bed.phase(), bed.replicas("web")), (Phase::Active, 1));
+}
+
+#[test]
+fn s42_a_retry_at_night_is_granted_also_if_what_was_lost_still_is() {
+    let (mut bed, _) = lost_in_the_evening();
+    bed.wishes.retry = Some("1".to_owned());
+    bed.later(HOUR);
+    let state = bed.state.as_ref().unwrap();
+    assert_eq!(state.retried.as_deref(), Some("1"));
+    assert_eq!((bed.phase(), bed.replicas("web")), (Phase::Hibernated, 1));
+    // Whoever deletes what cannot be read of an earlier night has repaired it, too.
+    bed.shards.get_mut(&1).unwrap().data.remove("noop_web.json");
+    bed.wishes.retry = Some("2".to_owned());
+    bed.later(HOUR);
+    assert_eq!((bed.phase(), bed.replicas("web")), (Phase::Hibernated, 0));
+}
+
+/// The second night of `app` and `db`, in which `app` fails and the turn of `db` never comes.
+fn never_reached(point: Option<&str>) -> Bed {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "db"]);
+    bed.settle();
+    bed.night();
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active);
+    if let Some(text) = point {
+        let shard = bed.shards.get_mut(&1).unwrap();
+        shard.data.insert("noop_db.json".to_owned(), text.to_owned());
+    }
+    bed.broken.insert(id("app"), Severity::Permanent);
+    bed.night();
+    assert_eq!((bed.phase(), bed.replicas("db")), (Phase::Error, 1));
+    bed.broken.clear();
+    bed.reasons.clear();
+    bed
+}
+
+#[test]
+fn what_was_never_reached_is_not_judged_by_the_point_of_another_night() {
+    let mut bed = never_reached(None);
+    bed.blind.insert(name("db"), Severity::Permanent);
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active, "{:?}", bed.reasons);
+    assert!(bed.said("NothingCaptured") && !bed.said("LookFailed"));
+}
+
+#[test]
+fn s41_an_old_point_of_what_was_never_reached_keeps_no_cycle_open() {
+    let old = r#"{"type":"noop","data":{"x":1},"isLive":true}"#;
+    let mut bed = never_reached(Some(old));
+    bed.morning();
+    assert_eq!(bed.phase(), Phase::Active, "{:?}", bed.reasons);
+    assert!(bed.said("NothingCaptured") && !bed.said("RestorePointOld"));
+    assert_eq!(bed.shards[&1].data["noop_db.json"], old, "it stays as it is");
+}
+
+#[test]
+fn s57_a_plan_goes_with_its_namespace_and_waits_for_nothing_in_it() {
+    let mut bed = bed(Strategy::Sequential, Mode::Strict, &["app", "db"]);
+    bed.settle();
+    bed.night();
+    // The namespace takes the ConfigMap first, and nobody can make another one in it.
+    bed.deleting = true;
+    bed.shards.clear();
+    bed.later(HOUR);
+    assert!(!bed.gone && bed.said("NoRestorePoint"));
+    let why = Why::WakeBeforeDeletion.to_string();
+    assert!(why.contains("`deletionPolicy: Abandon`"), "{why}");
+    bed.namespace_ends = true;
+    bed.later(HOUR);
+    assert!(bed.gone && bed.said("NamespaceEnds"));
 }
 
 #[test]

@@ -303,3 +303,75 @@ fn many_that_are_left_alone_for_one_reason_are_one_sentence() {
     let line = "`web`: `r11`, `r12`, `r13` and 76 more are left alone, it is protected";
     assert!(said.iter().any(|s| s == line) && said.len() < 4, "{said:?}");
 }
+
+#[test]
+fn s35_one_resource_that_cannot_be_looked_at_keeps_only_itself_asleep() {
+    for severity in [Severity::Transient, Severity::Permanent] {
+        let plan = plan(intent(vec![target("web")], Strategy::Sequential));
+        let mut bed = Bed::new(plan, &[("web", "a", 3), ("web", "b", 2), ("web", "off", 0)]);
+        bed.settle();
+        bed.night();
+        bed.hidden.insert(id("b"), severity);
+        bed.hidden.insert(id("off"), severity);
+        bed.morning();
+        assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 0), "{severity:?}");
+        assert!(bed.said("Unseen"));
+        assert!(!bed.said("Usable") && !bed.said("AllRestored"));
+        assert_ne!(bed.phase(), Phase::Active);
+        let point = bed.point("web");
+        assert!(point.entries[&id("a")].consumed && !point.entries[&id("b")].consumed);
+        assert!(
+            point.entries[&id("off")].consumed,
+            "what did not run is nobody's business"
+        );
+        bed.later(HOUR);
+        assert_eq!((bed.replicas("a"), bed.replicas("b")), (3, 0));
+        bed.hidden.clear();
+        bed.later(HOUR);
+        assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 2));
+        let starts: Vec<&String> = bed.calls.iter().filter(|c| c.starts_with("start")).collect();
+        assert_eq!(starts, ["start a", "start b"]);
+    }
+}
+
+#[test]
+fn s35_what_was_started_and_cannot_be_seen_for_a_while_is_not_started_twice() {
+    let plan = plan(intent(vec![target("web")], Strategy::Sequential));
+    let mut bed = Bed::new(plan, &[("web", "a", 3), ("web", "b", 2)]);
+    bed.settle();
+    bed.night();
+    bed.now = bed.now + HOUR * 10;
+    while !bed.calls.contains(&"start b".to_owned()) {
+        bed.turn();
+    }
+    bed.hidden.insert(id("b"), Severity::Transient);
+    bed.settle();
+    assert!(
+        !bed.point("web").entries[&id("b")].consumed,
+        "nobody has seen it run"
+    );
+    // An autoscaler makes something of it meanwhile.
+    bed.set("b", 7);
+    bed.hidden.clear();
+    bed.later(HOUR);
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 7));
+    assert_eq!(bed.calls.iter().filter(|c| *c == "start b").count(), 1);
+}
+
+#[test]
+fn s35_what_is_back_and_cannot_be_seen_is_not_called_usable() {
+    let plan = plan(intent(vec![target("web")], Strategy::Sequential));
+    let mut bed = Bed::new(plan, &[("web", "a", 3), ("web", "b", 2)]);
+    bed.settle();
+    bed.night();
+    bed.things.get_mut(&id("b")).unwrap().settled = false;
+    bed.morning();
+    assert!(bed.point("web").entries[&id("b")].consumed && bed.said("WaitUntilUsable"));
+    bed.hidden.insert(id("b"), Severity::Transient);
+    bed.later(Duration::from_mins(1));
+    assert_ne!(bed.phase(), Phase::Active);
+    bed.hidden.clear();
+    bed.things.get_mut(&id("b")).unwrap().settled = true;
+    bed.later(HOUR);
+    assert_eq!(bed.phase(), Phase::Active);
+}

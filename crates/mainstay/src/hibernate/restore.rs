@@ -28,12 +28,12 @@ pub(crate) enum Restore {
     List(PlanArguments),
     /// What is recorded of every resource of a target.
     Show(TargetArguments),
-    /// Is every restore point there, whole, and as it was written? Exit code 1 if not.
+    /// Is every restore point there, whole, and as it was written? Exit code 1 if not. What runs is not looked at.
     Verify(PlanArguments),
     /// All ConfigMaps of a plan, for `import` and for `kubectl apply`.
     Export(PlanArguments),
     /// Bring exported ConfigMaps back. Without --force nothing is overwritten that still has to be brought back, and
-    /// nothing is brought back once more when everything is awake.
+    /// nothing is brought back once more that was woken or given up since.
     Import(ImportArguments),
     /// Give up the restore point of a target in the cycle that is open: what it names stays as it is.
     Discard(TargetArguments),

@@ -186,15 +186,28 @@ pub(crate) async fn resume(plan: PlanArguments) -> Result<()> {
     let client = plan.place.client().await?;
     let object = plan.place.plan(&client, &plan.name).await?;
     let (told, change) = resumed(&object)?;
-    let schedule = schedule(&plan.place, &client, &object).await?;
-    // What was asked for besides stays asked for.
-    let wanted = Asked::read(object.annotations()).wanted.filter(|_| {
-        change
-            .pointer("/metadata/annotations")
-            .is_none_or(|a| a.get(OVERRIDE).is_none())
-    });
-    let desired = schedule.with_override(wanted).at(wall()).desired;
-    ask(&client, &plan, told.to_owned(), change, phase_of(desired)).await
+    // Where it ends up is only asked by who waits: a plan that cannot be followed can be resumed all the same.
+    let phase = if plan.wait {
+        // What was asked for besides stays asked for.
+        let wanted = Asked::read(object.annotations())
+            .wanted
+            .filter(|_| wished(&change, OVERRIDE).is_none());
+        phase_now(&plan, &client, &object, wanted).await?
+    } else {
+        ""
+    };
+    ask(&client, &plan, told.to_owned(), change, phase).await
+}
+
+/// Where a plan ends up now, with what somebody asked for.
+async fn phase_now(
+    plan: &PlanArguments,
+    client: &Client,
+    object: &HibernatePlan,
+    wanted: Option<Override>,
+) -> Result<&'static str> {
+    let schedule = schedule(&plan.place, client, object).await?;
+    Ok(phase_of(schedule.with_override(wanted).at(wall()).desired))
 }
 
 /// Everything that suspends the plan goes in one patch: whoever resumes does not mean one of three places. What somebody
@@ -246,11 +259,10 @@ pub(crate) async fn retry(plan: PlanArguments) -> Result<()> {
     // Each wish has another text.
     let value = rfc3339(wall());
     let told = "what has failed is tried again now".to_owned();
-    let schedule = schedule(&plan.place, &client, &object).await?;
-    let wanted = Asked::read(object.annotations()).wanted;
-    let phase = phase_of(schedule.with_override(wanted).at(wall()).desired);
     patch(&client, &plan, told, annotation(RETRY, Some(&value))).await?;
     if plan.wait {
+        let wanted = Asked::read(object.annotations()).wanted;
+        let phase = phase_now(&plan, &client, &object, wanted).await?;
         let api = plan.place.plans(&client);
         follow_until(&api, &plan.name, phase, Some(&value), plan.timeout).await?;
     }
@@ -259,6 +271,26 @@ pub(crate) async fn retry(plan: PlanArguments) -> Result<()> {
 
 fn annotation(name: &str, value: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": { name: value } } })
+}
+
+/// What a change makes of this annotation, if it speaks of it: `null` takes it off.
+fn wished<'a>(change: &'a Value, name: &str) -> Option<&'a Value> {
+    change.pointer("/metadata/annotations")?.get(name)
+}
+
+/// What is asked for, and that it has to wait if the plan is suspended: that wins over every other wish.
+fn heeded(asked: String, change: &Value, object: &HibernatePlan, now: Time) -> String {
+    let wishes = [OVERRIDE, RETRY].iter().filter_map(|name| wished(change, name));
+    let something = wishes.into_iter().any(|value| !value.is_null());
+    let suspended = Asked::read(object.annotations()).wishes;
+    let until = suspended.suspend_until.is_some_and(|until| now < until);
+    if something && (object.spec.suspend || suspended.suspend || until) {
+        return format!(
+            "{asked}; but it is suspended, and nothing is touched before `mainstay hibernate resume {}`",
+            object.name_any()
+        );
+    }
+    asked
 }
 
 async fn ask(
@@ -286,7 +318,7 @@ async fn patch(client: &Client, plan: &PlanArguments, asked: String, changed: Va
         .plans(client)
         .patch(name, &PatchParams::default(), &Patch::Merge(&changed))
         .await;
-    patched.with_context(|| {
+    let patched = patched.with_context(|| {
         format!(
             "the HibernatePlan `{name}` in `{}` cannot be changed",
             place.namespace
@@ -294,7 +326,7 @@ async fn patch(client: &Client, plan: &PlanArguments, asked: String, changed: Va
     })?;
     let told = Told {
         plan: name.clone(),
-        asked,
+        asked: heeded(asked, &changed, &patched, wall()),
         changed,
     };
     print!("{}", written(&told, place.output, text)?);
@@ -428,6 +460,38 @@ mod tests {
             "metadata": { "annotations": { SUSPEND: null, SUSPEND_UNTIL: null } },
         });
         assert_eq!((told, change), ("resumed", all));
+    }
+
+    #[test]
+    fn a_wish_that_a_suspension_wins_over_says_so() {
+        let now = Time(1_794_830_400_000);
+        let (awake, retry) = (
+            annotation(OVERRIDE, Some("awake …")),
+            annotation(RETRY, Some("1")),
+        );
+        let told = |object: &HibernatePlan, change: &Value| heeded("asked".to_owned(), change, object, now);
+        assert_eq!(told(&plan(), &awake), "asked");
+        let mut field = plan();
+        field.spec.suspend = true;
+        let (mut noted, mut until, mut over) = (plan(), plan(), plan());
+        let set = |object: &mut HibernatePlan, name: &str, value: &str| {
+            object.annotations_mut().insert(name.to_owned(), value.to_owned());
+        };
+        set(&mut noted, SUSPEND, "true");
+        set(&mut until, SUSPEND_UNTIL, "2026-11-17T04:00:00Z");
+        set(&mut over, SUSPEND_UNTIL, "2026-11-16T04:00:00Z");
+        for object in [&field, &noted, &until] {
+            for change in [&awake, &retry] {
+                let said = told(object, change);
+                assert!(
+                    said.contains("it is suspended") && said.contains("resume p"),
+                    "{said}"
+                );
+            }
+            assert_eq!(told(object, &annotation(OVERRIDE, None)), "asked");
+            assert_eq!(told(object, &annotation(SUSPEND, Some("true"))), "asked");
+        }
+        assert_eq!(told(&over, &awake), "asked");
     }
 
     #[test]

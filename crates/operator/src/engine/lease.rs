@@ -278,7 +278,7 @@ fn failed(error: &CallError) -> Answer {
     match error {
         CallError::NotFound | CallError::NoSuchPath(_) => Answer::NotFound,
         CallError::Conflict(_) => Answer::Conflict,
-        CallError::Refused { .. } | CallError::Unknown(_) => {
+        CallError::Ending(_) | CallError::Refused { .. } | CallError::Unknown(_) => {
             tracing::warn!(%error, "the lease was not answered for");
             Answer::Failed
         }

@@ -7,7 +7,7 @@
 //! recorded (R24), and then any order is safe: nothing can be written that the others would miss. The same MAIN leads
 //! again after waking, without failover and without reset.
 
-use super::executor::{Ask, Executor, Place, permanent, refuse_whole};
+use super::executor::{Ask, Executor, Place, Sight, Silent, permanent, refuse_whole};
 use super::objects::{self, aimed, asleep, left_alone, patch, resource, version, woken};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -88,7 +88,7 @@ impl Clusters {
 }
 
 impl Executor for Clusters {
-    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Sight, Refusal>> {
         observe(*self, ask).boxed()
     }
 
@@ -106,27 +106,36 @@ impl Executor for Clusters {
     }
 }
 
-async fn observe(clusters: Clusters, ask: Ask<'_>) -> Result<Look, Refusal> {
-    let mut look = Look::new();
+async fn observe(clusters: Clusters, ask: Ask<'_>) -> Result<Sight, Refusal> {
+    let mut sight = Sight::default();
     if ask.selects() {
-        select(clusters, ask, &mut look).await?;
+        select(clusters, ask, &mut sight.look).await?;
     }
+    let mut silent = Silent::default();
     for (id, state) in ask.recorded {
-        if *id == ResourceId::whole() || look.contains_key(id) {
+        if *id == ResourceId::whole() || sight.look.contains_key(id) {
             continue;
         }
-        let name = id.as_str();
-        let found = objects::get(ask.place, &clusters.resource(), name).await?;
-        let resource = match found {
-            Some(object) => seen(&object, false, clusters.claimed(ask.place, name)),
-            None => Resource {
-                selected: false,
-                ..gone(state)
-            },
+        let seen = match silent.of(clusters.plural) {
+            Some(refusal) => Err(refusal),
+            None => recorded(clusters, ask.place, id.as_str(), state).await,
         };
-        look.insert(id.clone(), resource);
+        silent.note(clusters.plural, &seen);
+        sight.note(&ask, id, seen)?;
     }
-    Ok(look)
+    sight.or_refusal()
+}
+
+/// What became of a cluster that is recorded and not selected any more.
+async fn recorded(clusters: Clusters, place: &Place, name: &str, state: &Value) -> Result<Resource, Refusal> {
+    let found = objects::get(place, &clusters.resource(), name).await?;
+    Ok(match found {
+        Some(object) => seen(&object, false, clusters.claimed(place, name)),
+        None => Resource {
+            selected: false,
+            ..gone(state)
+        },
+    })
 }
 
 /// What the target names, or all there are. One that is named and not there is said, and keeps nobody from the others.

@@ -98,7 +98,7 @@ pub async fn dry_run(
     let looks = observe::look(&place, &plan, &stored).await;
     let mut found = DryRun::default();
     for target in &plan.intent.targets {
-        match looks.get(&target.name) {
+        match looks.targets.get(&target.name) {
             Some(Ok(look)) => found.add(target.name.as_str(), target.executor.as_str(), look),
             Some(Err(Refusal { message, .. })) => {
                 found.failed.push((target.name.to_string(), message.clone()));

@@ -9,7 +9,7 @@ use crate::call::CallError;
 use futures::future::BoxFuture;
 use kube::Client;
 use mainstay_core::hibernation::ids::{ExecutorName, PlanName, ResourceId};
-use mainstay_core::hibernation::observed::{Look, Refusal, Severity};
+use mainstay_core::hibernation::observed::{Look, Refusal, Resource, Severity};
 use mainstay_core::hibernation::plan::Target;
 use mainstay_core::hibernation::step::Aim;
 use serde_json::Value;
@@ -64,11 +64,78 @@ impl Ask<'_> {
     }
 }
 
+/// What an executor saw of a target.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sight {
+    /// What could be looked at.
+    pub look: Look,
+    /// What could not, although something else could.
+    pub unseen: BTreeMap<ResourceId, Refusal>,
+}
+
+impl From<Look> for Sight {
+    fn from(look: Look) -> Self {
+        Self {
+            look,
+            unseen: BTreeMap::new(),
+        }
+    }
+}
+
+impl Sight {
+    /// Takes note of what came of a look at one recorded resource. Only on waking it keeps nobody else asleep: whoever goes
+    /// down must have seen all that is recorded.
+    pub fn note(
+        &mut self,
+        ask: &Ask<'_>,
+        id: &ResourceId,
+        seen: Result<Resource, Refusal>,
+    ) -> Result<(), Refusal> {
+        match seen {
+            Ok(resource) => {
+                self.look.insert(id.clone(), resource);
+            }
+            Err(refusal) if ask.only_recorded => {
+                self.unseen.insert(id.clone(), refusal);
+            }
+            Err(refusal) => return Err(refusal),
+        }
+        Ok(())
+    }
+
+    /// A refusal if nothing at all could be looked at.
+    pub fn or_refusal(self) -> Result<Self, Refusal> {
+        match self.unseen.values().next() {
+            Some(refusal) if self.look.is_empty() => Err(refusal.clone()),
+            Some(_) | None => Ok(self),
+        }
+    }
+}
+
+/// Kinds of which nobody answers for now. The others of such a kind are not asked for as well: each would be waited for as
+/// long as the first.
+#[derive(Debug, Default)]
+pub(super) struct Silent(BTreeMap<String, Refusal>);
+
+impl Silent {
+    pub(super) fn of(&self, kind: &str) -> Option<Refusal> {
+        self.0.get(kind).cloned()
+    }
+
+    pub(super) fn note(&mut self, kind: &str, seen: &Result<Resource, Refusal>) {
+        if let Err(refusal) = seen
+            && refusal.severity == Severity::Transient
+        {
+            self.0.insert(kind.to_owned(), refusal.clone());
+        }
+    }
+}
+
 /// Who stops and starts the resources of a target.
 pub trait Executor: Send + Sync {
     /// Everything that the target selects or its restore point names. Reads only. A resource is gone only if whoever keeps
     /// it says so: an answer that does not speak of it is a refusal.
-    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>>;
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Sight, Refusal>>;
 
     /// Stops one resource, if it is still in the version that was seen.
     fn stop<'a>(&'a self, place: &'a Place, aim: &'a Aim) -> BoxFuture<'a, Result<(), Refusal>>;
@@ -154,7 +221,7 @@ pub fn refusal(error: &CallError) -> Refusal {
         }
         | CallError::NoSuchPath(_)
         | CallError::Unknown(_) => Severity::Transient,
-        CallError::Refused { .. } => Severity::Permanent,
+        CallError::Ending(_) | CallError::Refused { .. } => Severity::Permanent,
     };
     Refusal {
         message: error.to_string(),
@@ -182,6 +249,7 @@ mod tests {
             // A token that is being replaced is repaired without anybody who knows of the plan.
             (refused(401), Severity::Transient),
             (refused(403), Severity::Permanent),
+            (CallError::Ending(String::new()), Severity::Permanent),
             (refused(422), Severity::Permanent),
         ] {
             assert_eq!(refusal(&error).severity, severity, "{error}");

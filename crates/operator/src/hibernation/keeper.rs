@@ -2,7 +2,7 @@
 
 use super::act::{Acted, Actor};
 use super::executor::Place;
-use super::observe::{self, ObserveError, Read};
+use super::observe::{self, Looks, ObserveError, Read};
 use super::report::{
     Board, Followed, Note, Outlook, Report, Seen, Told, Unsaid, next_change, status, tell_exceptions,
     unfollowed,
@@ -198,6 +198,8 @@ impl Keeper {
                 written = self.write_status(&place, &mut object, next).await;
             }
             let state = read.state.as_ref();
+            let also = bad.as_ref().map(|bad| refused(bad, &bad.to_string()));
+            let notes: Vec<Note> = notes.iter().cloned().chain(also).collect();
             self.events
                 .tell(&place, &object, state, &reasons, &notes, error)
                 .await;
@@ -252,10 +254,12 @@ impl Keeper {
         let looks = if observe::must_look(&stored, deleting) {
             observe::look(place, plan, &stored).await
         } else {
-            BTreeMap::new()
+            Looks::default()
         };
+        let asleep = read.state.as_ref().is_some_and(|s| s.open.is_some()) || stored.store.has_restore_data();
+        let ends = deleting && asleep && observe::namespace_ends(place).await;
         let answers = std::mem::take(&mut self.answers);
-        let seen = observe::observed(object, &read.asked, looks, answers);
+        let seen = observe::observed(object, &read.asked, looks, ends, answers);
         let decision = decide(plan, &stored, &seen, now);
         let violations = invariants::check(plan, &stored, &seen, &decision, now);
         for violation in &violations {
@@ -310,6 +314,10 @@ impl Keeper {
         let message = next.message.clone();
         if permit.check(self.settings.call).is_ok() {
             self.write_status(place, object, next).await;
+            let mut notes = notes(read, now);
+            notes.push(refused(bad, &message));
+            let state = read.state.as_ref();
+            self.events.tell(place, object, state, &[], &notes, None).await;
             tell_exceptions(place, &read.exceptions, &read.bad, now).await;
         }
         let told = Told {
@@ -374,6 +382,14 @@ impl Keeper {
         let next = next.into_iter().flatten().min();
         next.unwrap_or(self.settings.idle)
             .clamp(LEAST, self.settings.idle.max(LEAST))
+    }
+}
+
+/// That a plan cannot be followed, as an Event says it.
+fn refused(bad: &BadPlan, message: &str) -> Note {
+    Note {
+        reason: bad.id(),
+        text: message.to_owned(),
     }
 }
 

@@ -29,6 +29,6 @@ pub mod watch;
 mod workloads;
 
 pub use controller::Controller;
-pub use executor::{Ask, Executor, Executors, Place};
+pub use executor::{Ask, Executor, Executors, Place, Sight};
 pub use keeper::Keeper;
 pub use settings::Settings;

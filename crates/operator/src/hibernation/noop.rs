@@ -1,6 +1,6 @@
 //! Nothing at all: for trying a plan out. What is asked of it is kept in a ConfigMap, so that it survives an operator.
 
-use super::executor::{Ask, Executor, Place, changed, permanent, refusal, refuse_whole};
+use super::executor::{Ask, Executor, Place, Sight, changed, permanent, refusal, refuse_whole};
 use super::objects::labels;
 use crate::call::{bounded, existing};
 use futures::FutureExt as _;
@@ -67,7 +67,7 @@ fn fails(parameters: &Parameters, at: &[Fails]) -> Result<(), Refusal> {
 }
 
 impl Executor for Noop {
-    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Sight, Refusal>> {
         async move {
             let parameters = parameters(&ask.target.parameters)?;
             let name = ask.target.name.as_str();
@@ -82,7 +82,7 @@ impl Executor for Noop {
                 selected: true,
                 skip: None,
             };
-            Ok(Look::from([(id, resource)]))
+            Ok(Look::from([(id, resource)]).into())
         }
         .boxed()
     }

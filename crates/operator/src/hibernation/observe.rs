@@ -1,6 +1,6 @@
 //! What a turn knows: the plan with its version first, then its restore points, then its resources.
 
-use super::executor::{Ask, Claims, Place};
+use super::executor::{Ask, Claims, Place, Sight};
 use super::stored::Maps;
 use crate::call::{CallError, bounded};
 use crate::clock::draw;
@@ -9,13 +9,16 @@ use api::ScheduleException;
 use api::hibernation::wishes::Asked;
 use api::hibernation::{BadPlan, FINALIZER, bad_exceptions, claimed, follow, follow_recorded, last_will};
 use futures::future::join_all;
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use mainstay_core::hibernation::HibernatePlan;
 use mainstay_core::hibernation::ids::{NameError, PlanName, ResourceId, TargetName};
 use mainstay_core::hibernation::observed::{Answer, Jitter, Look, Observed, Refusal, Stored};
 use mainstay_core::hibernation::plan::{DEFAULT_GATE, Drift, Target};
 use mainstay_core::hibernation::state::{Operation, State};
+use mainstay_core::hibernation::store::Store;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -133,7 +136,9 @@ fn claimed_by(object: &Object) -> Vec<Target> {
     let state = object.status.as_ref().and_then(|s| s.state.clone());
     let state: Option<State> = state.and_then(|value| serde_json::from_value(value).ok());
     let open = state.and_then(|s| s.open);
-    targets.extend(open.into_iter().flat_map(|cycle| cycle.intent.targets));
+    let asleep = open.into_iter().flat_map(|cycle| cycle.intent.targets);
+    // One that only a restore point knew has no parameters. It selects nothing; an executor would read all of it.
+    targets.extend(asleep.filter(|target| !target.parameters.is_null()));
     targets
 }
 
@@ -171,19 +176,53 @@ pub(super) fn targets(plan: &HibernatePlan, stored: &Stored) -> BTreeMap<TargetN
     all
 }
 
+/// Is the namespace of the plan being deleted? Asked by making a ConfigMap without making it, because that is what has to
+/// work for a restore point, and needs no right that is not needed anyway. Any other answer says that it is not.
+pub(super) async fn namespace_ends(place: &Place) -> bool {
+    let api: Api<ConfigMap> = Api::namespaced(place.client.clone(), &place.namespace);
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(Store::name(&place.plan, 1)),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let asked = bounded(place.settings.call, api.create(&params, &map)).await;
+    matches!(asked, Err(CallError::Ending(_)))
+}
+
 /// What everybody's executor sees.
-pub(super) async fn look(
-    place: &Place,
-    plan: &HibernatePlan,
-    stored: &Stored,
-) -> BTreeMap<TargetName, Result<Look, Refusal>> {
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    /// Every target.
+    pub(super) targets: BTreeMap<TargetName, Result<Look, Refusal>>,
+    /// What could not be looked at of those that could.
+    pub(super) unseen: BTreeMap<TargetName, BTreeMap<ResourceId, Refusal>>,
+}
+
+/// Asks everybody's executor.
+pub(super) async fn look(place: &Place, plan: &HibernatePlan, stored: &Stored) -> Looks {
     let looks = targets(plan, stored)
         .into_iter()
         .map(|(name, target)| async move {
             let seen = look_at(place, stored, &target).await;
             (name, seen)
         });
-    join_all(looks).await.into_iter().collect()
+    let mut all = Looks::default();
+    for (name, seen) in join_all(looks).await {
+        let seen = seen.map(|Sight { look, unseen }| {
+            if !unseen.is_empty() {
+                all.unseen.insert(name.clone(), unseen);
+            }
+            look
+        });
+        all.targets.insert(name, seen);
+    }
+    all
 }
 
 /// Is the open cycle waking up? Then only what is recorded counts.
@@ -192,7 +231,7 @@ pub(super) fn is_waking(state: Option<&State>) -> bool {
     open.is_some_and(|cycle| cycle.operation == Operation::WakeUp)
 }
 
-async fn look_at(place: &Place, stored: &Stored, target: &Target) -> Result<Look, Refusal> {
+async fn look_at(place: &Place, stored: &Stored, target: &Target) -> Result<Sight, Refusal> {
     let executor = place.settings.executors.get(&target.executor)?;
     let point = stored.store.load(&target.executor, &target.name).ok().flatten();
     let entries = point.into_iter().flat_map(|p| p.entries);
@@ -210,16 +249,61 @@ async fn look_at(place: &Place, stored: &Stored, target: &Target) -> Result<Look
 pub(super) fn observed(
     object: &Object,
     asked: &Asked,
-    targets: BTreeMap<TargetName, Result<Look, Refusal>>,
+    looks: Looks,
+    namespace_ends: bool,
     answers: Vec<Answer>,
 ) -> Observed {
+    let Looks { targets, unseen } = looks;
     Observed {
+        namespace_ends,
         deleting: object.metadata.deletion_timestamp.is_some(),
         finalizer: object.finalizers().iter().any(|f| f == FINALIZER),
         suspended_at_phase: asked.suspended_at_phase.clone(),
         wishes: asked.wishes.clone(),
         targets,
+        unseen,
         answers,
         jitter: Jitter::per_mille(u16::try_from(draw() % 1000).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_only_a_restore_point_knew_claims_nothing_for_its_plan() {
+        let target = |name: &str, parameters: Value| json!({ "name": name, "executor": "workloads", "parameters": parameters });
+        let fresh =
+            json!({ "stand": "Done", "captured": true, "attempts": 0, "enforced": 0, "message": null });
+        let object: Object = serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "HibernatePlan", "metadata": { "name": "older" },
+            "spec": {
+                "schedule": { "timezone": "UTC", "offHours": [] },
+                "targets": [{ "name": "all", "executor": "workloads" }],
+            },
+            "status": { "state": {
+                "phase": "Hibernated", "since": 0, "cycle": 7, "suspended_at": null, "retried": null, "history": [],
+                "open": {
+                    "id": 7, "operation": "Shutdown", "leg": 0, "began": 0,
+                    "intent": {
+                        "targets": [target("web", json!({ "names": ["web"] })), target("old", Value::Null)],
+                        "strategy": "sequential", "behaviour": { "mode": "Strict", "retries": 3 },
+                    },
+                    "targets": { "web": fresh, "old": fresh },
+                },
+            } },
+        }))
+        .unwrap();
+        let claimed = claimed_by(&object);
+        let names: Vec<&str> = claimed.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["all", "web"],
+            "`old` would be read as everything there is"
+        );
+        // Whoever writes a target without parameters means everything there is.
+        assert!(claimed.iter().all(|t| !t.parameters.is_null()));
     }
 }

@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use mainstay_core::hibernation::ids::ExecutorName;
-use mainstay_core::hibernation::observed::{Look, Refusal, Severity};
+use mainstay_core::hibernation::observed::{Refusal, Severity};
 use mainstay_core::hibernation::step::Aim;
-use operator::hibernation::{Ask, Executor, Executors, Place};
+use operator::hibernation::{Ask, Executor, Executors, Place, Sight};
 use operator::tap::Tap;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -170,7 +170,7 @@ async fn s77_an_autoscaler_rests_at_zero_and_takes_over_again_on_waking() -> Res
 struct Hasty(Arc<dyn Executor>);
 
 impl Executor for Hasty {
-    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Sight, Refusal>> {
         self.0.observe(ask)
     }
 

@@ -241,6 +241,9 @@ async fn s10_a_plan_that_makes_no_sense_touches_nothing_and_says_why() -> Result
         message.contains("Europe/Bielefeld") && message.contains("nothing is touched"),
         "{message}"
     );
+    let told = bed.events().await?;
+    let told = told.iter().filter(|reason| *reason == "ScheduleInvalid");
+    ensure!(told.count() == 1, "once, and not with each turn");
     ensure!(shown(&bed).await? == (3, 0, 2, false, true));
     // Repaired, it goes on at once; and spoiled while asleep it can still be deleted.
     bed.patch(

@@ -1,10 +1,11 @@
 //! What people do to a plan while it runs: suspend, resume, wake, edit, delete, claim.
 
-use crate::bed::{Bed, DEPLOYMENTS, EXCEPTIONS, HOUR, MINUTE, NOON, PLAN, PLANS, nightly, target};
+use crate::bed::{Bed, DEPLOYMENTS, EXCEPTIONS, HOUR, MINUTE, NOON, PLAN, PLANS, kind, nightly, target};
 use anyhow::{Result, ensure};
 use api::hibernation::wishes::{OVERRIDE, RETRY, SUSPEND_UNTIL, override_text};
-use kube::ResourceExt;
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use kube::{Api, ResourceExt};
 use mainstay_core::schedule::rfc3339;
 use serde_json::{Value, json};
 
@@ -125,6 +126,49 @@ async fn s57_a_deletion_that_cannot_wake_what_sleeps_waits_and_says_so() -> Resu
         .await?;
     bed.later(MINUTE).await;
     ensure!(bed.api(PLANS).get_opt(PLAN).await?.is_none(), "it stays");
+    operator.kill().await;
+    bed.end().await;
+    Ok(())
+}
+
+/// `kubectl delete namespace` at night: the ConfigMap goes at once, and the plan has a finalizer.
+#[tokio::test(start_paused = true)]
+async fn s57_a_namespace_that_is_deleted_at_night_goes_with_its_plan() -> Result<()> {
+    let bed = Bed::new().await?;
+    let namespaces: Api<Namespace> = Api::all(bed.client.clone());
+    let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": "staging" } }))?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    let there = |path: &str| -> Api<DynamicObject> {
+        Api::namespaced_with(bed.client.clone(), "staging", &kind(path))
+    };
+    let labels = json!({ "app": "web" });
+    let web = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },
+        "spec": {
+            "replicas": 3, "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "c", "image": "i:1" }] } },
+        },
+    });
+    let plan = json!({
+        "apiVersion": "mainstay.dev/v1alpha1", "kind": "HibernatePlan", "metadata": { "name": PLAN },
+        "spec": { "schedule": nightly(), "targets": [target("apps", Value::Null)] },
+    });
+    for (path, object) in [(DEPLOYMENTS, web), (PLANS, plan)] {
+        let object: DynamicObject = serde_json::from_value(object)?;
+        there(path).create(&PostParams::default(), &object).await?;
+    }
+    let operator = bed.operator();
+    bed.at(2).await;
+    let asleep = there(DEPLOYMENTS).get("web").await?;
+    ensure!(asleep.data.pointer("/spec/replicas") == Some(&json!(0)));
+    namespaces.delete("staging", &DeleteParams::default()).await?;
+    bed.later(MINUTE).await;
+    let plan = there(PLANS).get_opt(PLAN).await?;
+    ensure!(plan.is_none(), "it stays: {plan:#?}");
+    ensure!(
+        namespaces.get_opt("staging").await?.is_none(),
+        "the namespace stays"
+    );
     operator.kill().await;
     bed.end().await;
     Ok(())
@@ -291,7 +335,7 @@ async fn s17_s18_exceptions_count_while_they_are_valid_and_a_cycle_keeps_what_it
         bed.condition("ExceptionsCollide").await?.0,
         "two of one type are reported"
     );
-    let state = |o: &kube::api::DynamicObject| o.data.pointer("/status/state").cloned();
+    let state = |o: &DynamicObject| o.data.pointer("/status/state").cloned();
     ensure!(state(&bed.get(EXCEPTIONS, "quiet-afternoon").await?) == Some(json!("Pending")));
     bed.later(MINUTE * 30).await;
     ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);

@@ -4,9 +4,9 @@ use crate::bed::{Bed, DEPLOYMENTS, MINUTE, target};
 use anyhow::{Result, ensure};
 use futures::future::BoxFuture;
 use mainstay_core::hibernation::ids::ExecutorName;
-use mainstay_core::hibernation::observed::{Look, Refusal, Severity};
+use mainstay_core::hibernation::observed::{Refusal, Severity};
 use mainstay_core::hibernation::step::Aim;
-use operator::hibernation::{Ask, Executor, Executors, Place};
+use operator::hibernation::{Ask, Executor, Executors, Place, Sight};
 use operator::tap::Tap;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Locked {
 }
 
 impl Executor for Locked {
-    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Sight, Refusal>> {
         self.inner.observe(ask)
     }
 

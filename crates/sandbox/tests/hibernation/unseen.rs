@@ -200,7 +200,7 @@ async fn s45_a_target_that_only_its_point_knows_selects_nothing_also_when_the_po
             };
             let executor = place.settings.executors.get(&executor);
             let look = executor.map_err(|r| anyhow!(r.message))?.observe(ask).await;
-            Ok(look.map_err(|r| anyhow!(r.message))?.len())
+            Ok(look.map_err(|r| anyhow!(r.message))?.look.len())
         };
         ensure!(
             seen(json!({})).await? == 1,
@@ -379,5 +379,57 @@ async fn s79_what_runs_in_a_night_that_has_failed_elsewhere_is_told() -> Result<
     ensure!(!bed.condition("Drifted").await?.0);
     operator.kill().await;
     bed.end().await;
+    Ok(())
+}
+
+/// KEDA is uninstalled at night; then somebody takes the right to read CronJobs away. Each keeps only its own asleep.
+#[tokio::test(start_paused = true)]
+async fn s35_a_kind_that_cannot_be_read_keeps_only_its_own_asleep() -> Result<()> {
+    for (path, fault) in [
+        (
+            "/scaledobjects",
+            Fault::Denied(404, "404 page not found".to_owned()),
+        ),
+        (
+            "/cronjobs/",
+            Fault::Denied(403, "cronjobs is forbidden".to_owned()),
+        ),
+    ] {
+        let bed = Bed::new().await?;
+        define(&bed, "keda.sh", "v1alpha1", "ScaledObject", "scaledobjects").await?;
+        bed.workload(DEPLOYMENTS, "web", 3).await?;
+        bed.cron_job("report", false).await?;
+        let spec = json!({ "scaleTargetRef": { "name": "web" }, "triggers": [] });
+        let scalers = "keda.sh/v1alpha1/scaledobjects";
+        bed.create(scalers, "web", spec).await?;
+        bed.plan(json!([target("apps", Value::Null)])).await?;
+        let operator = bed.operator();
+        bed.at(2).await;
+        ensure!(bed.phase().await? == "Hibernated", "{}", bed.phase().await?);
+        bed.kubernetes.faults().inject(fault, On::path(path));
+        bed.at(4).await;
+        ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 3, "{path}: web sleeps");
+        ensure!(bed.phase().await? != "Active" && !bed.condition("Healthy").await?.0);
+        let said = words(&bed, "Unseen").await?;
+        ensure!(
+            said.iter().any(|s| s.contains("what else is recorded is woken")),
+            "{said:?}"
+        );
+        ensure!(words(&bed, "Vanished").await?.is_empty());
+        // What was woken is nobody's business any more.
+        bed.scale("web", 5).await?;
+        bed.kubernetes.faults().lift_all();
+        bed.later(HOUR).await;
+        ensure!(bed.phase().await? == "Active", "{:#?}", bed.hplan().await?.status);
+        ensure!(bed.replicas(DEPLOYMENTS, "web").await? == 5 && !bed.suspended("report").await?);
+        let scaler = bed.get(scalers, "web").await?;
+        let held = scaler.metadata.annotations.unwrap_or_default();
+        ensure!(
+            !held.contains_key("autoscaling.keda.sh/paused-replicas"),
+            "{held:?}"
+        );
+        operator.kill().await;
+        bed.end().await;
+    }
     Ok(())
 }

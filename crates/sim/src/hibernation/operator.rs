@@ -2,8 +2,9 @@
 
 use super::world::{World, refused};
 use crate::memgraph::simulate::Chance;
+use mainstay_core::hibernation::ids::{ResourceId, TargetName};
 use mainstay_core::hibernation::invariants::check;
-use mainstay_core::hibernation::observed::{Answer, Jitter, Observed, Severity};
+use mainstay_core::hibernation::observed::{Answer, Jitter, Observed, Refusal, Severity};
 use mainstay_core::hibernation::reason::Why;
 use mainstay_core::hibernation::state::{Operation, Phase};
 use mainstay_core::hibernation::step::Step;
@@ -105,6 +106,8 @@ impl Operator {
             names.insert(point.target.clone());
             recorded.extend(point.entries.into_keys());
         }
+        let waking = open.is_some_and(|c| c.operation == Operation::WakeUp);
+        let mut unseen: BTreeMap<TargetName, BTreeMap<ResourceId, Refusal>> = BTreeMap::new();
         let targets = names
             .into_iter()
             .map(|name| {
@@ -116,6 +119,19 @@ impl Operator {
                 // Whoever cannot call mostly can still look.
                 let look = match broken {
                     Some((_, severity)) if chance.one_in(3) => Err(refused("no credentials", *severity)),
+                    // Or at everything but one of them.
+                    Some((_, severity)) if waking && chance.one_in(2) => {
+                        let mut look = world.look(&name, &recorded);
+                        let count = u64::try_from(look.len()).unwrap_or(0);
+                        let which = usize::try_from(chance.below(count.max(1))).unwrap_or(0);
+                        let hidden = look.keys().nth(which).cloned();
+                        if let Some(id) = hidden.filter(|_| count > 1) {
+                            look.remove(&id);
+                            let of = unseen.entry(name.clone()).or_default();
+                            of.insert(id, refused("no credentials", *severity));
+                        }
+                        Ok(look)
+                    }
                     _ => Ok(world.look(&name, &recorded)),
                 };
                 (name, look)
@@ -123,10 +139,12 @@ impl Operator {
             .collect();
         let seen = Observed {
             deleting: object.deleting,
+            namespace_ends: false,
             finalizer: object.finalizer,
             suspended_at_phase: object.suspended_at_phase.clone(),
             wishes: object.wishes.clone(),
             targets,
+            unseen,
             answers: self.answers.clone(),
             jitter: Jitter::per_mille(u16::try_from(chance.below(1000)).unwrap_or(0)),
         };
@@ -200,12 +218,7 @@ impl Operator {
         Moved::Stepped(Box::new(step.clone()), told)
     }
 
-    fn finish(
-        &mut self,
-        step: &Step,
-        outcome: Result<(), mainstay_core::hibernation::observed::Refusal>,
-        world: &World,
-    ) {
+    fn finish(&mut self, step: &Step, outcome: Result<(), Refusal>, world: &World) {
         if outcome.is_ok() && !step.is_call() && !matches!(step, Step::WriteShard { .. }) {
             self.version += 1;
         }
@@ -219,12 +232,7 @@ impl Operator {
 }
 
 /// Does the API, or whoever is to be stopped or started, say no?
-fn refusal(
-    step: &Step,
-    world: &World,
-    weather: &Weather,
-    chance: &mut Chance,
-) -> Option<mainstay_core::hibernation::observed::Refusal> {
+fn refusal(step: &Step, world: &World, weather: &Weather, chance: &mut Chance) -> Option<Refusal> {
     if let Step::Stop(aim) | Step::Start { aim, .. } = step {
         let number = aim.target.as_str().trim_start_matches('t').parse().unwrap_or(0);
         let broken = weather

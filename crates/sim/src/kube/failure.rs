@@ -86,6 +86,21 @@ impl Failure {
         Self::new(403, "Forbidden", message)
     }
 
+    /// Nothing is made in a namespace that is being deleted; the cause tells that from a right that is missing.
+    pub(crate) fn terminating(info: &KindInfo, name: &str, namespace: &str) -> Self {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let message = format!("{} \"{name}\" is forbidden: {why}", info.qualified());
+        let mut failure = Self::forbidden(message).about(info, name);
+        let cause = Cause {
+            reason: "NamespaceTerminating",
+            field: "metadata.namespace".to_owned(),
+            message: format!("namespace {namespace} is being terminated"),
+        };
+        super::value::put(&mut failure.details, &["causes"], render(&[cause]));
+        failure
+    }
+
     pub(crate) fn no_such_path() -> Self {
         Self::new(
             404,

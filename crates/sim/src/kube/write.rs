@@ -108,11 +108,7 @@ impl Store {
             return Err(Failure::not_found(info, namespace));
         };
         if meta::is_deleting(found) {
-            return Err(Failure::forbidden(format!(
-                "{} \"{}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
-                call.info.qualified(),
-                call.name()
-            )));
+            return Err(Failure::terminating(&call.info, call.name(), namespace));
         }
         Ok(())
     }

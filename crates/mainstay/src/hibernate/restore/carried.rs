@@ -128,6 +128,40 @@ pub(super) fn reopened(now: &Store, then: &Store, state: Option<&State>) -> Vec<
         .collect()
 }
 
+/// Targets that the file would bring back once more although the open cycle has woken them, or somebody gave them up, since:
+/// what they name may have been changed by day. One that the file knows from a later leg is news.
+pub(super) fn left_alone(
+    now: &Store,
+    new: &Store,
+    state: Option<&State>,
+) -> BTreeSet<(ExecutorName, TargetName)> {
+    if state.is_none_or(|state| state.open.is_none()) {
+        return BTreeSet::new();
+    }
+    let point = |store: &Store, executor: &ExecutorName, target: &TargetName| {
+        let point = store.load(executor, target).ok().flatten();
+        point.map(|p| (p.is_open() || p.is_incomplete(), p.cycle, p.leg))
+    };
+    let mut targets = new.targets();
+    targets.retain(
+        |(executor, target)| match (point(now, executor, target), point(new, executor, target)) {
+            (Some((false, cycle, leg)), Some((true, of, in_leg))) => (of, in_leg) <= (cycle, leg),
+            _ => false,
+        },
+    );
+    targets
+}
+
+/// The file without what is left alone.
+pub(super) fn without(new: &Store, left: &BTreeSet<(ExecutorName, TargetName)>, plan: &PlanName) -> Store {
+    let keys: BTreeSet<String> = left.iter().map(|(e, t)| Store::key(e, t)).collect();
+    let shards = new.shards().cloned().map(|mut shard| {
+        shard.data.retain(|key, _| !keys.contains(key));
+        shard
+    });
+    Store::new(plan.clone(), shards.collect())
+}
+
 pub(super) async fn import(arguments: ImportArguments) -> Result<()> {
     let ImportArguments {
         name,
@@ -142,6 +176,11 @@ pub(super) async fn import(arguments: ImportArguments) -> Result<()> {
     let client = place.client().await?;
     let (mut maps, at) = maps(&client, &place, &name).await?;
     let now = maps.store();
+    let object = place.plans(&client).get_opt(&name).await;
+    let object = object.context("the HibernatePlans cannot be read")?;
+    let state = object.as_ref().map(state_of).transpose()?.flatten();
+    let left = left_alone(&now, &new, state.as_ref());
+    let new = if force { new } else { without(&new, &left, &plan) };
     let then = merged(&now, &new, &plan);
     let lost = overwritten(&now, &then);
     ensure!(
@@ -149,9 +188,6 @@ pub(super) async fn import(arguments: ImportArguments) -> Result<()> {
         "the restore points of {} were never used and would be lost; --force overwrites them",
         lost.join(", ")
     );
-    let object = place.plans(&client).get_opt(&name).await;
-    let object = object.context("the HibernatePlans cannot be read")?;
-    let state = object.as_ref().map(state_of).transpose()?.flatten();
     let woken = reopened(&now, &then, state.as_ref());
     ensure!(
         force || woken.is_empty(),
@@ -159,6 +195,14 @@ pub(super) async fn import(arguments: ImportArguments) -> Result<()> {
          now; --force does that",
         woken.join(", ")
     );
+    if !force {
+        // Beside the answer: that is for programs, and stays what it is.
+        for (_, target) in &left {
+            eprintln!(
+                "`{target}` was woken or given up in the open cycle and is left as it is; --force brings it back once more"
+            );
+        }
+    }
     let mut wrote = Vec::new();
     for shard in then.changed_from(&now) {
         let name = Store::name(&plan, shard.number);

@@ -1,4 +1,4 @@
-use super::carried::{exported, imported, merged, overwritten, reopened};
+use super::carried::{exported, imported, left_alone, merged, overwritten, reopened, without};
 use super::*;
 use mainstay_core::hibernation::ids::{CycleId, ExecutorName, ResourceId};
 use mainstay_core::hibernation::save::Capture;
@@ -96,6 +96,45 @@ fn an_older_backup_is_brought_back_by_day_only_if_that_is_meant() {
     };
     asleep.open = Some(Cycle::begin(CycleId(7), intent, Time(0)));
     assert_eq!(reopened(&none, &open, Some(&asleep)), Vec::<String>::new());
+}
+
+#[test]
+fn what_woke_in_a_cycle_that_is_still_open_is_not_brought_back_once_more() {
+    use mainstay_core::time::Time;
+    let plan = plan_name("staging").unwrap();
+    let executor = ExecutorName::parse("workloads").unwrap();
+    let apps = TargetName::parse("apps").unwrap();
+    // Exported at night. In the morning `apps` wakes, and the key of `db` is gone: the cycle stays open.
+    let file = with(&store(3), "db", 1);
+    let point = store(3).load(&executor, &apps).unwrap().unwrap();
+    let now = store(3).put(point.clone().given_up()).unwrap();
+    let now = now.mark_target_restored(&apps);
+    let mut state = State::first(CycleId(7), Time(0));
+    let intent = mainstay_core::hibernation::plan::Intent {
+        targets: Vec::new(),
+        strategy: mainstay_core::hibernation::plan::Strategy::Sequential,
+        behaviour: mainstay_core::hibernation::plan::Behaviour::default(),
+    };
+    assert!(
+        left_alone(&now, &file, Some(&state)).is_empty(),
+        "no cycle is open"
+    );
+    state.open = Some(Cycle::begin(CycleId(7), intent, Time(0)));
+    let left = left_alone(&now, &file, Some(&state));
+    assert_eq!(left, [(executor.clone(), apps.clone())].into());
+    let then = merged(&now, &without(&file, &left, &plan), &plan);
+    assert_eq!(then.load(&executor, &apps), now.load(&executor, &apps));
+    let db = TargetName::parse("db").unwrap();
+    assert_eq!(then.load(&executor, &db), file.load(&executor, &db));
+    // What was never used, is gone, or is known only of an earlier night comes back.
+    assert!(left_alone(&store(3), &file, Some(&state)).is_empty());
+    assert!(left_alone(&Store::new(plan, Vec::new()), &file, Some(&state)).is_empty());
+    let older = Point {
+        cycle: Some(CycleId(6)),
+        ..point.given_up()
+    };
+    let older = store(3).put(older).unwrap();
+    assert!(left_alone(&older, &file, Some(&state)).is_empty());
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn worth(why: &Why, open: Option<&Cycle>) -> Option<bool> {
             (policy == Some(Drift::Report)).then_some(true)
         }
         Why::LookFailed { .. }
+        | Why::Unseen { .. }
         | Why::CallFailed { .. }
         | Why::GateTimedOut { .. }
         | Why::GivenUp { .. }
@@ -53,6 +54,7 @@ fn worth(why: &Why, open: Option<&Cycle>) -> Option<bool> {
         | Why::Enforced { .. }
         | Why::Partial { .. }
         | Why::Abandoned { .. }
+        | Why::Blocked { .. }
         | Why::PointsStay { .. } => Some(true),
         _ => Some(false),
     }

@@ -174,6 +174,7 @@ pub(super) fn is_trouble(why: &Why) -> bool {
     matches!(
         why,
         Why::LookFailed { .. }
+            | Why::Unseen { .. }
             | Why::CallFailed { .. }
             | Why::GateTimedOut { .. }
             | Why::Failed { .. }

@@ -9,7 +9,7 @@ mod listed;
 mod parameters;
 mod replicas;
 
-use super::executor::{Ask, Executor, Place, permanent, refuse_whole};
+use super::executor::{Ask, Executor, Place, Sight, Silent, permanent, refuse_whole};
 use super::objects::{self, left_alone};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 pub(super) struct Workloads;
 
 impl Executor for Workloads {
-    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Look, Refusal>> {
+    fn observe<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Sight, Refusal>> {
         observe(ask).boxed()
     }
 
@@ -77,21 +77,28 @@ impl Named {
     }
 }
 
-async fn observe(ask: Ask<'_>) -> Result<Look, Refusal> {
-    let mut look = Look::new();
+async fn observe(ask: Ask<'_>) -> Result<Sight, Refusal> {
+    let mut sight = Sight::default();
     let mut listed = Listed::default();
     if ask.selects() {
-        select(ask, &mut look).await?;
+        select(ask, &mut sight.look).await?;
     } else {
         listed = Listed::of(ask.place, ask.recorded.keys()).await;
     }
+    let mut silent = Silent::default();
     for (id, state) in ask.recorded {
-        if *id == ResourceId::whole() || look.contains_key(id) {
+        if *id == ResourceId::whole() || sight.look.contains_key(id) {
             continue;
         }
-        look.insert(id.clone(), recorded(ask.place, id, state, &listed).await?);
+        let kind = id.as_str().rsplit_once('/').map_or("", |(path, _)| path);
+        let seen = match silent.of(kind) {
+            Some(refusal) => Err(refusal),
+            None => recorded(ask.place, id, state, &listed).await,
+        };
+        silent.note(kind, &seen);
+        sight.note(&ask, id, seen)?;
     }
-    Ok(look)
+    sight.or_refusal()
 }
 
 /// What the target selects. What it names and is not there is said, and keeps nobody from the others.
