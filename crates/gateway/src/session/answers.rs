@@ -105,7 +105,9 @@ impl Answers {
                         tag::IGNORED => hearer.answered(Answer::Ignored),
                         tag::FAILURE => {
                             let not_main = self.failed(&mut said);
-                            if not_main.is_some_and(|by| hearer.refused(by)) {
+                            // Of one that was not kept to its end, the client has the begin.
+                            let whole = self.failure.len() < KEPT;
+                            if whole && not_main.is_some_and(|by| hearer.refused(by)) {
                                 said.kept = self.wire.saturating_add(bytes.len());
                                 return Ok(said);
                             }
@@ -257,8 +259,20 @@ mod tests {
         ]);
         let other = wire(&[Response::Failure(Failure::client("Other.")), Response::Ignored]);
         let long = wire(&[Response::Failure(Failure::client("x".repeat(3 * KEPT)))]);
+        // A server that says as much as is kept, to the byte, is not held up to the end.
+        let most = |size| {
+            wire(&[Response::Failure(Failure::client(format!(
+                "{}{}",
+                NOT_MAIN[1].0,
+                "x".repeat(size)
+            )))])
+        };
+        let edge = (1_800..KEPT)
+            .map(most)
+            .find(|bytes| bytes.len() == KEPT + 4)
+            .unwrap();
         for step in [1, 2, 3, 7, 64, 100_000] {
-            for (after, passes) in [(&refusal, false), (&other, true), (&long, true)] {
+            for (after, passes) in [(&refusal, false), (&other, true), (&long, true), (&edge, true)] {
                 let bytes = [before.as_slice(), after].concat();
                 let (mut answers, mut kept) = (Answers::new(), Vec::new());
                 let mut heard = Heard {
@@ -270,7 +284,7 @@ mod tests {
                     let said = answers.read(part, &mut heard).unwrap();
                     kept.extend_from_slice(part);
                     sent.extend(kept.drain(..kept.len() - said.kept));
-                    if said.not_main {
+                    if said.not_main && !passes {
                         break;
                     }
                     most = most.max(kept.len());
