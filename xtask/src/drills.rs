@@ -14,6 +14,8 @@ use crate::workspace::{Workspace, capture, display, stream};
 
 /// Rounds over all drills together, if nobody says otherwise.
 const ROUNDS: u32 = 40;
+/// Rounds with every official driver that each change is put through.
+const MANAGED_ROUNDS: u32 = 4;
 
 /// How much to drill.
 #[derive(Debug, Args)]
@@ -31,6 +33,9 @@ pub(crate) struct DrillArgs {
     /// Needs python3, node, go, a JDK and mvn
     #[arg(long)]
     managed: bool,
+    /// Writes a second, of all clients of a drill together; otherwise as fast as they are answered, with a pause
+    #[arg(long, value_name = "WRITES")]
+    rate: Option<std::num::NonZeroU32>,
     /// A real `memgraph` program in place of the stand-in
     #[arg(long, value_name = "PATH")]
     memgraph: Option<PathBuf>,
@@ -67,6 +72,9 @@ const DRILLS: &[(&str, &[&str])] = &[
     ("switchover", &["switchover"]),
 ];
 
+/// What applications must not notice, but for a wait.
+const PLANNED: &str = "switchover";
+
 const PACKAGES: [&str; 2] = ["neo4j==6.4.1", "pymgclient==1.6.0"];
 
 /// What every change is put through: so many rounds, on the build that the tests have made.
@@ -76,11 +84,31 @@ pub(crate) fn stage(workspace: &Workspace) -> Result<()> {
         release: false,
         only: Vec::new(),
         managed: false,
+        rate: None,
         memgraph: None,
     };
-    match drills(workspace, &args)? {
+    passed(drills(workspace, &args)?)
+}
+
+/// The same with every official driver and its own retries, a few rounds of what they notice most.
+pub(crate) fn managed_stage(workspace: &Workspace) -> Result<()> {
+    let args = DrillArgs {
+        rounds: MANAGED_ROUNDS,
+        release: false,
+        only: ["switchover", "kill-main"].map(str::to_owned).into(),
+        managed: true,
+        rate: None,
+        memgraph: None,
+    };
+    passed(drills(workspace, &args)?)
+}
+
+fn passed(verdict: Verdict) -> Result<()> {
+    match verdict {
         Verdict::Good => Ok(()),
-        Verdict::Bad => bail!("a drill lost a write, or was not done to its end"),
+        Verdict::Bad => bail!(
+            "a drill lost a write, was not done to its end or without all its clients, or a planned switchover was noticed"
+        ),
     }
 }
 
@@ -109,7 +137,15 @@ pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict>
             drill.arg("--client").arg(client);
         }
         if args.managed {
-            drill.args(["--writers", &clients.len().to_string(), "--pace-ms", "20"]);
+            drill.args(["--writers", &clients.len().to_string()]);
+        }
+        match args.rate {
+            Some(rate) => drill.args(["--rate", &rate.to_string()]),
+            None if args.managed => drill.args(["--pace-ms", "20"]),
+            None => &mut drill,
+        };
+        if *name == PLANNED {
+            drill.arg("--strict");
         }
         if let Some(path) = &args.memgraph {
             drill.arg("--memgraph").arg(path);
@@ -117,8 +153,8 @@ pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict>
         println!("$ {}", display(&drill));
         let (summary, mut whole) = judged(&mut drill, rounds)?;
         println!("{}", Row(name, &summary));
-        if args.managed && *name == "switchover" && summary.failed + summary.unknown > 0 {
-            println!("a planned switchover was seen by applications");
+        for client in summary.idle() {
+            println!("{client}");
             whole = false;
         }
         rows.push((*name, summary, whole));
@@ -246,6 +282,36 @@ struct Summary {
     lost: u64,
     duplicated: u64,
     despite_refusal: u64,
+    clients: Vec<Client>,
+}
+
+/// What one client had of a drill.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Client {
+    name: String,
+    least_before: u64,
+    least_after: u64,
+}
+
+impl Summary {
+    /// Clients of which nothing is known: the fault came before they wrote, or the round was over before they did again.
+    fn idle(&self) -> Vec<String> {
+        let idle = |client: &&Client| client.least_before == 0 || client.least_after == 0;
+        let none = self
+            .clients
+            .is_empty()
+            .then(|| "the drill had no clients".to_owned());
+        let clients = self.clients.iter().filter(idle).map(|client| {
+            let Client {
+                name,
+                least_before,
+                least_after,
+            } = client;
+            format!("in some round a client had {least_before} writes before the fault and {least_after} after it: {name}")
+        });
+        none.into_iter().chain(clients).collect()
+    }
 }
 
 /// One line of the table.
@@ -269,6 +335,7 @@ impl fmt::Display for Row<'_> {
             lost,
             duplicated,
             despite_refusal,
+            clients: _,
         } = summary;
         write!(
             f,
@@ -287,6 +354,27 @@ mod tests {
             let given: u32 = (0..8).map(|turn| share(rounds, turn, 8)).sum();
             assert_eq!(given, rounds);
         }
+    }
+
+    #[test]
+    fn a_drill_without_one_of_its_clients_is_none() {
+        let summary = |clients: &str| -> Summary {
+            let numbers = "rounds gapP50Ms gapP99Ms gapMaxMs acknowledged failed unknown lost duplicated despiteRefusal";
+            let numbers: String = numbers
+                .split(' ')
+                .map(|name| format!("\"{name}\": 1, "))
+                .collect();
+            serde_json::from_str(&format!("{{{numbers}\"clients\": [{clients}]}}")).unwrap()
+        };
+        let client =
+            |before, after| format!(r#"{{"name": "java", "leastBefore": {before}, "leastAfter": {after}}}"#);
+        assert!(summary(&client(1, 1)).idle().is_empty());
+        for (before, after) in [(0, 1), (1, 0)] {
+            let both = format!("{}, {}", client(1, 1), client(before, after));
+            let idle = summary(&both).idle();
+            assert!(idle.len() == 1 && idle[0].ends_with(": java"), "{idle:?}");
+        }
+        assert_eq!(summary("").idle().len(), 1);
     }
 
     #[test]

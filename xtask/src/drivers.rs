@@ -53,12 +53,23 @@ fn folder(workspace: &Workspace, name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// An installation that was broken off is not taken for one.
+fn is_complete(folder: &Path) -> bool {
+    folder.join(".complete").exists()
+}
+
+fn complete(folder: &Path) -> Result<()> {
+    std::fs::write(folder.join(".complete"), "")
+        .with_context(|| format!("cannot finish {}", folder.display()))
+}
+
 fn javascript(workspace: &Workspace) -> Result<PathBuf> {
     let folder = folder(workspace, &format!("javascript-{}", JAVASCRIPT.replace('@', "-")))?;
-    if !folder.join("node_modules/neo4j-driver").exists() {
+    if !is_complete(&folder) {
         let mut npm = workspace.command("npm");
         npm.args(["install", "--silent", "--no-audit", "--no-fund", JAVASCRIPT]);
         stream(npm.current_dir(&folder)).context("node with npm is needed")?;
+        complete(&folder)?;
     }
     Ok(folder)
 }
@@ -76,11 +87,12 @@ fn go(workspace: &Workspace) -> Result<PathBuf> {
 fn java(workspace: &Workspace) -> Result<PathBuf> {
     let folder = folder(workspace, &format!("java-neo4j-{JAVA}"))?;
     let source = workspace.root().join(CLIENTS).join("java");
-    if !folder.join(format!("neo4j-java-driver-{JAVA}.jar")).exists() {
+    if !is_complete(&folder) {
         let mut maven = workspace.command("mvn");
         maven.args(["-q", "-B", "dependency:copy-dependencies"]);
         maven.arg(format!("-DoutputDirectory={}", folder.display()));
         stream(maven.current_dir(&source)).context("mvn is needed")?;
+        complete(&folder)?;
     }
     let mut javac = workspace.command("javac");
     javac.arg("-cp").arg(folder.join("*"));

@@ -149,6 +149,12 @@ const STAGES: &[Stage] = &[
         minutes: 30,
         run: Run::Check(drills::stage),
     },
+    Stage {
+        name: "drills-managed",
+        about: "every official driver with its own retries: a switchover costs no error, a crash no acknowledged write; needs python3, node, npm, go, a JDK and mvn",
+        minutes: 30,
+        run: Run::Check(drills::managed_stage),
+    },
 ];
 
 /// Runs of the explorer and the simulation: the name of the stage, then the

@@ -12,12 +12,13 @@ use crate::metrics::Metrics;
 use epoch::Door;
 use futures::future::join_all;
 use mainstay_core::memgraph::Record;
-use mainstay_core::memgraph::gate::{Drain, Gate, Route};
+use mainstay_core::memgraph::gate::{Drain, Gate, Route, stays};
 use mainstay_core::memgraph::ids::{Revision, Term};
 use mainstay_core::memgraph::objects::Confirmation;
 use mainstay_core::memgraph::read_gate;
 use mainstay_core::memgraph::record::State;
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -302,8 +303,12 @@ impl Keeper {
             writes: verdict.cut,
             reads: reads_at != self.reads_at,
         };
-        self.reads_at = reads_at;
-        let drain = verdict.drain.map(|drain| (drain, record));
+        // Where writes were held before, the gate has nobody to wait for; read sessions are still there.
+        let read_from = mem::replace(&mut self.reads_at, reads_at).filter(|_| ports.reads);
+        let drain = verdict
+            .drain
+            .or_else(|| stays(record, read_from?))
+            .map(|drain| (drain, record));
         self.turn_over(ports, drain).await;
         if verdict.cut {
             tracing::info!(record = self.headline, "cut");

@@ -5,9 +5,10 @@ use crate::control::{self, Control};
 use crate::doors::Doors;
 use crate::front::Sampler;
 use crate::metrics::Metrics;
+use crate::parts::{Broken, Part, Parts};
 use crate::plane::Plane;
 use crate::reads::{self, Reading};
-use crate::resolve::Resolve;
+use crate::resolve::{Resolve, Resolver};
 use crate::secure::{Secure, SecureError};
 use crate::session::Shared;
 use crate::signal::Signal;
@@ -19,7 +20,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -56,8 +56,8 @@ pub struct Gateway {
     ending: Signal,
     /// Stops the rest.
     stop: CancellationToken,
-    accept: JoinSet<()>,
-    rest: JoinSet<()>,
+    accept: Parts,
+    rest: Parts,
 }
 
 impl Gateway {
@@ -95,15 +95,15 @@ impl Gateway {
             access: Arc::new(Sampler::new(config.front.access_log)),
             secure,
             config,
-            resolve,
+            resolve: Resolver::new(resolve),
             metrics,
             buffers: crate::buffers::Buffers::default(),
             reading: None,
         };
         let doors = Arc::new(Mutex::new(Doors::new(shared.config.limits)));
         let began = Instant::now();
-        let mut sessions = JoinSet::new();
-        let mut rest = JoinSet::new();
+        let mut sessions = Parts::new(leave.clone());
+        let mut rest = Parts::new(leave.clone());
         if let (Some(listener), Some(reading)) = (reads_listener, reading) {
             let reading = Arc::new(reading);
             let shared = Arc::new(shared.for_reads(Arc::clone(&reading), read_metrics));
@@ -114,25 +114,21 @@ impl Gateway {
                 began,
                 drain.clone(),
             );
-            sessions.spawn(accept);
-            rest.spawn(reads::run(shared, reading, stop.clone()));
+            sessions.spawn(Part::ReadClients, accept);
+            rest.spawn(Part::Replicas, reads::run(shared, reading, stop.clone()));
         }
         let shared = Arc::new(shared);
         let accept = accept::run(Arc::clone(&shared), listener, doors, began, drain.clone());
-        sessions.spawn(accept);
-        rest.spawn(keeper.run());
-        rest.spawn(admin::run(
-            Arc::clone(&shared),
-            admin_listener,
-            leave.clone(),
-            stop.clone(),
-        ));
+        sessions.spawn(Part::Clients, accept);
+        rest.spawn(Part::Keeper, keeper.run());
+        let admin_task = admin::run(Arc::clone(&shared), admin_listener, leave.clone(), stop.clone());
+        rest.spawn(Part::Admin, admin_task);
         let (followed, end) = (Arc::clone(&shared), stop.clone());
-        rest.spawn(async move {
+        rest.spawn(Part::Certificates, async move {
             end.run_until_cancelled(followed.secure.follow(&followed.metrics))
                 .await;
         });
-        rest.spawn(plane.run(shared, push, stop.clone()));
+        rest.spawn(Part::Plane, plane.run(shared, push, stop.clone()));
         Ok(Self {
             bolt,
             reads,
@@ -168,6 +164,15 @@ impl Gateway {
         self.control.confirmation()
     }
 
+    /// Ends when something of it did that should not before [`Gateway::shutdown`]; it is not ready from then on. Whoever
+    /// runs it should end, and be started anew.
+    pub async fn broken(&mut self) -> Broken {
+        tokio::select! {
+            broken = self.rest.broken() => broken,
+            broken = self.accept.broken() => broken,
+        }
+    }
+
     /// Says that it is not ready, and goes on until nobody is sent to it any more; then stops accepting, lets sessions end
     /// for the time of the drain, tells those that are left what became of what they asked for, ends them, and takes the
     /// registration back when nothing is forwarded any more.
@@ -182,18 +187,18 @@ impl Gateway {
             drain,
             ending,
             stop,
-            mut accept,
-            mut rest,
+            accept,
+            rest,
         } = self;
         leave.cancel();
         sleep(leaving).await;
         drain.cancel();
         ending.give();
-        while accept.join_next().await.is_some() {}
+        accept.end().await;
         stop.cancel();
         // The keeper of the record ends with the last who could ask it.
         drop(control);
-        while rest.join_next().await.is_some() {}
+        rest.end().await;
     }
 }
 
@@ -202,4 +207,64 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartErr
     let listener = TcpListener::bind(address).await.map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;
     Ok((listener, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_core::memgraph::Record;
+    use mainstay_core::memgraph::ids::{Ordinal, ProcessId, Term, VolumeId};
+    use mainstay_core::memgraph::record::Candidate;
+    use mainstay_core::time::Time;
+    use std::collections::BTreeMap;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::sync::watch;
+    use tokio::time::timeout;
+
+    async fn is_ready(admin: SocketAddr) -> bool {
+        let mut stream = TcpStream::connect(admin).await.unwrap();
+        let request = "GET /readyz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.starts_with("HTTP/1.1 200")
+    }
+
+    #[tokio::test]
+    async fn a_gateway_without_one_of_its_parts_is_not_ready_and_says_so() {
+        for (part, name) in [(Part::Keeper, "obeys"), (Part::Plane, "follows the record")] {
+            let candidate = Candidate {
+                pod: Ordinal(0),
+                process: ProcessId(1),
+                volume: VolumeId(1),
+                peers: vec![],
+                suspect: false,
+                forced: None,
+                claim: None,
+            };
+            let record = Record::initialising(Term(4), candidate, Time::ZERO);
+            let (_records, seen) = watch::channel(Some(record));
+            let plane = Plane::Channel {
+                records: seen,
+                told: watch::channel(None).0,
+            };
+            let config = Config::new("db".parse().unwrap(), "default", "gw");
+            let table = Resolve::Table(BTreeMap::new());
+            let mut gateway = Gateway::start(config, plane, table).await.unwrap();
+            let soon = Duration::from_secs(30);
+            let ready = async {
+                while !is_ready(gateway.admin()).await {
+                    sleep(Duration::from_millis(10)).await;
+                }
+            };
+            timeout(soon, ready).await.unwrap();
+            let whole = timeout(Duration::from_millis(50), gateway.broken()).await;
+            assert!(whole.is_err(), "{whole:?}");
+            gateway.rest.lose(part);
+            let broken = timeout(soon, gateway.broken()).await.unwrap().to_string();
+            assert!(broken.contains(name), "{broken}");
+            assert!(!is_ready(gateway.admin()).await);
+        }
+    }
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `config` | how a gateway runs |
 //! | `control` | the record it obeys: opens, cuts, confirms |
+//! | `parts` | the tasks that it is made of, none of which may end |
 //! | `plane` | where records come from and confirmations go: Kubernetes, or channels |
 //! | `admin` | pushes, state, health and metrics over HTTP |
 //! | `accept` | the port that clients connect to |
@@ -35,6 +36,7 @@ mod front;
 mod gateway;
 mod heard;
 mod metrics;
+mod parts;
 mod plane;
 mod proxy_header;
 mod reads;
@@ -50,6 +52,7 @@ pub use credentials::Credentials;
 pub use files::{files_suffice, raise_file_limit};
 pub use front::{Back, BackendTls, Front, Percent, ServerTls};
 pub use gateway::{Gateway, StartError};
+pub use parts::Broken;
 pub use plane::Plane;
 pub use resolve::Resolve;
 pub use secure::SecureError;

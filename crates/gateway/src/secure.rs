@@ -7,6 +7,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName};
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::future::pending;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -153,7 +154,8 @@ impl Secure {
     /// Looks at the files for ever, if there are any.
     pub(crate) async fn follow(&self, metrics: &Metrics) {
         if self.front.is_none() && self.back.is_none() {
-            return;
+            // Not the end of it: a task that ends is taken for one that is lost.
+            return pending().await;
         }
         loop {
             sleep(EVERY).await;

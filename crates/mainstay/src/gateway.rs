@@ -209,7 +209,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         .map_or(Resolve::System, Resolve::HostsFile);
     let config = config(arguments);
     make_room(config.limits.connections);
-    let gateway = Gateway::start(config, Plane::Kubernetes(client), resolve).await?;
+    let mut gateway = Gateway::start(config, Plane::Kubernetes(client), resolve).await?;
     eprintln!(
         "mainstay gateway: Bolt on {}, admin on {}",
         gateway.bolt(),
@@ -218,6 +218,8 @@ async fn run(arguments: Arguments) -> Result<()> {
     tokio::select! {
         _ = terminate.recv() => {}
         interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot listen for Ctrl-C")?,
+        // At once: what is left of it would go on under a record that nobody follows.
+        broken = gateway.broken() => return Err(broken.into()),
     }
     eprintln!("mainstay gateway: not ready any more; in a moment no new connections, and sessions may end");
     gateway.shutdown().await;

@@ -8,12 +8,13 @@ use super::gateway_front::{BackendTls, GatewayTls, ProxyProtocol};
 use super::parse::BadSpec;
 use super::reads::Reads;
 use crate::times;
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The gateway that clients connect to.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.enabled || !has(self.image)").message("spec.gateway.image is given and spec.gateway.enabled is false; remove one of them"),
@@ -32,6 +33,9 @@ pub struct Gateway {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("self.size() > 0").message("spec.gateway.image is empty; leave it out for the operator's own image"))]
     pub image: Option<String>,
+    /// Resources of its container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
     /// How long new connections and new transactions wait while no MAIN takes them.
     #[serde(default = "fifteen_seconds")]
     #[x_kube(validation = Rule::new("self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('0s') && duration(self) <= duration('10m')").message("spec.gateway.hold is a duration of 0s to 10m, such as 10s"))]
@@ -171,6 +175,7 @@ impl Default for Gateway {
             enabled: true,
             replicas: two(),
             image: None,
+            resources: None,
             hold: fifteen_seconds(),
             drain: twenty_seconds(),
             idle: None,

@@ -103,7 +103,7 @@ impl Gate {
 
 /// Does the MAIN of this route go on until gateways have confirmed the record? It does when it is moved, held, or given
 /// a new term in the same process; not when it has lost its office, or writes are closed.
-fn stays(record: &Record, old: Route) -> Option<Drain> {
+pub fn stays(record: &Record, old: Route) -> Option<Drain> {
     let main = record.main.as_ref().filter(|main| main.pod == old.pod)?;
     match record.state {
         State::SwitchingOver => Some(Drain::Moved),

@@ -394,3 +394,32 @@ async fn reads_that_end_by_themselves_are_not_cut() {
     control.obey(next).await;
     assert_eq!(control.confirmation().term, Term(5));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_move_that_begins_while_writes_are_held_lets_reads_end_too() {
+    let held = serving(4).held(Time::ZERO);
+    for (next, patience) in [
+        (held.switching_over(elsewhere(), Time::ZERO), PATIENCE),
+        (held.new_term(candidate(), true, Time::ZERO), MOMENT),
+        (held.new_term(elsewhere(), true, Time::ZERO), Duration::ZERO),
+    ] {
+        let (control, _tasks) = start();
+        open(&control, &serving(4)).await;
+        let old = reading(&control).await;
+        let stay = old.stay();
+        control.obey(held.clone()).await;
+        assert!(!old.is_draining(), "reads outlast writes that are held");
+        let began = Instant::now();
+        control.follow(next.clone()).await;
+        old.cut().await;
+        let took = began.elapsed();
+        assert!(
+            took >= patience && took <= patience + MOMENT,
+            "{took:?} of {patience:?}"
+        );
+        assert_eq!(control.confirmation().term, Term(4), "somebody reads");
+        drop(stay);
+        control.obey(next).await;
+        assert_eq!(control.confirmation().term, Term(5));
+    }
+}

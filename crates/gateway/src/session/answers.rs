@@ -1,7 +1,7 @@
 //! Following what a database says: which requests it has answered and how, and whether it said that it is not MAIN
 //! (G5).
 
-use super::talk::Answer;
+use super::talk::{Answer, NotMain};
 use bolt::frame::{ChunkDecoder, FrameError, Piece};
 use bolt::message::{Failure, Response, tag};
 use bolt::packstream::Limits;
@@ -10,9 +10,15 @@ use bolt::packstream::Limits;
 const KEPT: usize = 2048;
 
 /// How a server begins that is not MAIN, or not any more: on RUN, and on COMMIT.
-const NOT_MAIN: [&str; 2] = [
-    "Write queries are forbidden on the replica instance.",
-    "Cannot commit because instance is not main anymore.",
+const NOT_MAIN: [(&str, NotMain); 2] = [
+    (
+        "Write queries are forbidden on the replica instance.",
+        NotMain::Forbidden,
+    ),
+    (
+        "Cannot commit because instance is not main anymore.",
+        NotMain::NoCommit,
+    ),
 ];
 
 /// What stands in a commit that failed because of the replica that protects MAIN: it may be MAIN elsewhere by now.
@@ -27,6 +33,18 @@ pub(crate) struct Said {
     pub(crate) doubtful: bool,
     /// It closes the connection because of what the client said.
     pub(crate) closes: bool,
+    /// So many of the last bytes are not for the client: they begin a failure that may have to be another one, or are what
+    /// came since one that has to be.
+    pub(crate) kept: usize,
+}
+
+/// Who is told of what is answered.
+pub(crate) trait Hearer {
+    /// The oldest request is answered.
+    fn answered(&mut self, answer: Answer);
+    /// The oldest request is refused by a server that is not MAIN. Is the client to be told something else? Then nothing
+    /// that comes afterwards is looked at.
+    fn refused(&mut self, by: NotMain) -> bool;
 }
 
 /// How the summary of a page begins its last entry if there are more: a short text, and `true`.
@@ -43,6 +61,8 @@ pub(crate) struct Answers {
     /// How many bytes of [`HAS_MORE`] the last bytes of a SUCCESS were.
     matched: usize,
     failure: Vec<u8>,
+    /// Bytes of the message so far, those between its chunks included.
+    wire: usize,
 }
 
 impl Answers {
@@ -55,6 +75,7 @@ impl Answers {
             tag: 0,
             matched: 0,
             failure: Vec::new(),
+            wire: 0,
         }
     }
 
@@ -63,32 +84,38 @@ impl Answers {
         self.chunks.is_idle()
     }
 
-    /// Takes the next bytes; `answered` is told of each request that is answered by them.
-    pub(crate) fn read(
-        &mut self,
-        mut bytes: &[u8],
-        mut answered: impl FnMut(Answer),
-    ) -> Result<Said, FrameError> {
+    /// Takes the next bytes; `hearer` is told of each request that is answered by them.
+    pub(crate) fn read(&mut self, mut bytes: &[u8], hearer: &mut impl Hearer) -> Result<Said, FrameError> {
         let mut said = Said::default();
-        if self.is_between() {
+        if self.wire == 0 {
             bytes = after_rows(bytes);
         }
-        while let Some(piece) = self.chunks.next(&mut bytes)? {
+        loop {
+            let before = bytes.len();
+            let piece = self.chunks.next(&mut bytes)?;
+            self.wire = self.wire.saturating_add(before.saturating_sub(bytes.len()));
             match piece {
-                Piece::Noop => {}
-                Piece::Data(data) => self.data(data),
-                Piece::End => {
+                None => break,
+                Some(Piece::Noop) => self.wire = 0,
+                Some(Piece::Data(data)) => self.data(data),
+                Some(Piece::End) => {
                     match self.tag {
-                        tag::SUCCESS if self.matched == HAS_MORE.len() => answered(Answer::More),
-                        tag::SUCCESS => answered(Answer::Success),
-                        tag::IGNORED => answered(Answer::Ignored),
+                        tag::SUCCESS if self.matched == HAS_MORE.len() => hearer.answered(Answer::More),
+                        tag::SUCCESS => hearer.answered(Answer::Success),
+                        tag::IGNORED => hearer.answered(Answer::Ignored),
                         tag::FAILURE => {
-                            answered(Answer::Failure);
-                            self.failed(&mut said);
+                            let not_main = self.failed(&mut said);
+                            // Of one that was not kept to its end, the client has the begin.
+                            let whole = self.failure.len() < KEPT;
+                            if whole && not_main.is_some_and(|by| hearer.refused(by)) {
+                                said.kept = self.wire.saturating_add(bytes.len());
+                                return Ok(said);
+                            }
+                            hearer.answered(Answer::Failure);
                         }
                         _ => {}
                     }
-                    (self.seen, self.tag, self.matched) = (0, 0, 0);
+                    (self.seen, self.tag, self.matched, self.wire) = (0, 0, 0, 0);
                     if !self.failure.is_empty() {
                         self.failure = Vec::new();
                     }
@@ -96,16 +123,27 @@ impl Answers {
                 }
             }
         }
+        said.kept = if self.is_undecided() { self.wire } else { 0 };
         Ok(said)
     }
 
-    fn failed(&self, said: &mut Said) {
-        if let Ok(Response::Failure(failure)) = Response::parse(&self.failure, Limits::DEFAULT) {
-            let not_main = NOT_MAIN.iter().any(|text| failure.message.starts_with(text));
-            said.not_main |= not_main;
-            said.closes |= failure.code == Failure::UNEXPECTED.code;
-            said.doubtful |= not_main || failure.message.contains(ABORTED);
-        }
+    /// Is the message that has begun a failure that may have to be another one, or may it be one?
+    const fn is_undecided(&self) -> bool {
+        self.seen < 2 || (self.tag == tag::FAILURE && self.failure.len() < KEPT)
+    }
+
+    fn failed(&self, said: &mut Said) -> Option<NotMain> {
+        let Ok(Response::Failure(failure)) = Response::parse(&self.failure, Limits::DEFAULT) else {
+            return None;
+        };
+        let not_main = NOT_MAIN
+            .iter()
+            .find(|(text, _)| failure.message.starts_with(text))
+            .map(|(_, by)| *by);
+        said.not_main |= not_main.is_some();
+        said.closes |= failure.code == Failure::UNEXPECTED.code;
+        said.doubtful |= not_main.is_some() || failure.message.contains(ABORTED);
+        not_main
     }
 
     fn data(&mut self, data: &[u8]) {
@@ -171,22 +209,94 @@ mod tests {
         bytes
     }
 
+    struct Heard {
+        given: Vec<Answer>,
+        /// Whether the client is to be told something else.
+        other: bool,
+    }
+
+    impl Hearer for Heard {
+        fn answered(&mut self, answer: Answer) {
+            self.given.push(answer);
+        }
+
+        fn refused(&mut self, _: NotMain) -> bool {
+            self.other
+        }
+    }
+
     fn follow(bytes: &[u8], step: usize) -> (Vec<Answer>, Said) {
         let mut answers = Answers::new();
         let mut all = Said::default();
-        let mut given = Vec::new();
+        let mut heard = Heard {
+            given: Vec::new(),
+            other: false,
+        };
         for part in bytes.chunks(step) {
             let Said {
                 not_main,
                 doubtful,
                 closes,
-            } = answers.read(part, |answer| given.push(answer)).unwrap();
+                kept: _,
+            } = answers.read(part, &mut heard).unwrap();
             all.not_main |= not_main;
             all.doubtful |= doubtful;
             all.closes |= closes;
         }
         assert!(answers.is_between());
-        (given, all)
+        (heard.given, all)
+    }
+
+    #[test]
+    fn a_failure_is_kept_until_it_is_known_and_what_has_to_be_another_one_is_not_for_the_client() {
+        let before = wire(&[
+            Response::Success(Dict::new()),
+            Response::Record(vec![Value::Int(1)]),
+        ]);
+        let refusal = wire(&[
+            Response::Failure(Failure::client(NOT_MAIN[1].0)),
+            Response::Ignored,
+        ]);
+        let other = wire(&[Response::Failure(Failure::client("Other.")), Response::Ignored]);
+        let long = wire(&[Response::Failure(Failure::client("x".repeat(3 * KEPT)))]);
+        // A server that says as much as is kept, to the byte, is not held up to the end.
+        let most = |size| {
+            wire(&[Response::Failure(Failure::client(format!(
+                "{}{}",
+                NOT_MAIN[1].0,
+                "x".repeat(size)
+            )))])
+        };
+        let edge = (1_800..KEPT)
+            .map(most)
+            .find(|bytes| bytes.len() == KEPT + 4)
+            .unwrap();
+        for step in [1, 2, 3, 7, 64, 100_000] {
+            for (after, passes) in [(&refusal, false), (&other, true), (&long, true), (&edge, true)] {
+                let bytes = [before.as_slice(), after].concat();
+                let (mut answers, mut kept) = (Answers::new(), Vec::new());
+                let mut heard = Heard {
+                    given: Vec::new(),
+                    other: true,
+                };
+                let (mut sent, mut most) = (Vec::new(), 0);
+                for part in bytes.chunks(step) {
+                    let said = answers.read(part, &mut heard).unwrap();
+                    kept.extend_from_slice(part);
+                    sent.extend(kept.drain(..kept.len() - said.kept));
+                    if said.not_main && !passes {
+                        break;
+                    }
+                    most = most.max(kept.len());
+                }
+                assert_eq!(
+                    sent,
+                    if passes { bytes } else { before.clone() },
+                    "in steps of {step}"
+                );
+                assert!(most <= KEPT + step + 8, "{most}");
+            }
+        }
     }
 
     #[test]
@@ -220,8 +330,8 @@ mod tests {
 
     #[test]
     fn a_server_that_says_it_is_not_main_is_heard() {
-        let forbidden = format!("{} Replica instances accept only read queries.", NOT_MAIN[0]);
-        for text in [&forbidden, NOT_MAIN[1]] {
+        let forbidden = format!("{} Replica instances accept only read queries.", NOT_MAIN[0].0);
+        for text in [&forbidden, NOT_MAIN[1].0] {
             let bytes = wire(&[Response::Failure(Failure::client(text)), Response::Ignored]);
             for step in [1, 7, bytes.len()] {
                 let said = follow(&bytes, step).1;
@@ -230,7 +340,10 @@ mod tests {
         }
         let unexpected = wire(&[Response::Failure(Failure::UNEXPECTED)]);
         assert!(follow(&unexpected, 7).1.closes);
-        let quoted = wire(&[Response::Failure(Failure::client(format!("no: {}", NOT_MAIN[0])))]);
+        let quoted = wire(&[Response::Failure(Failure::client(format!(
+            "no: {}",
+            NOT_MAIN[0].0
+        )))]);
         assert!(!follow(&quoted, 5).1.not_main);
         let long = wire(&[Response::Failure(Failure::client("x".repeat(10_000)))]);
         assert!(!follow(&long, 100).1.doubtful);

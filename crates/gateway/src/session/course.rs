@@ -1,6 +1,6 @@
 //! What the two directions of a session know of each other while it is forwarded.
 
-use super::talk::{Answer, Asked, Talk};
+use super::talk::{Answer, Asked, NotMain, Talk};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -72,6 +72,13 @@ impl Course {
 
     pub(crate) fn answered(&self, answer: Answer) {
         self.now().talk.answered(answer);
+    }
+
+    /// The database refused the oldest request because it is not MAIN any more. May the client be told something else in
+    /// the place of that? Not one that is to be closed before it would be.
+    pub(crate) fn refused(&self, by: NotMain) -> bool {
+        let mut now = self.now();
+        !now.gone && !now.torn && now.talk.refused(by)
     }
 
     /// Something changed for whoever waits.

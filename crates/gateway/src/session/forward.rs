@@ -4,14 +4,14 @@
 //! there is something to move, so an idle session owns none.
 
 use super::admit::Owed;
-use super::answers::Answers;
+use super::answers::{Answers, Hearer};
 use super::course::Course;
 use super::passport::Passport;
 use super::requests::{Requests, Seen};
 use super::route::Routes;
 use super::statement::Judgement;
 use super::stream::Stream;
-use super::talk::{Asked, binds};
+use super::talk::{Answer, Asked, NotMain, binds};
 use super::{Shared, With};
 use crate::buffers::is_busy;
 use crate::control::Epoch;
@@ -136,8 +136,10 @@ impl Forward<'_> {
     /// From the database to the client.
     async fn down(&self, owed: &mut Owed) -> End {
         let mut answers = Answers::new();
+        // A failure of which the client knows nothing yet.
+        let mut kept = Vec::new();
         let late = mem::take(&mut owed.late);
-        let mut done = self.give(&mut answers, &late).await;
+        let mut done = self.give(&mut answers, &mut kept, &late).await;
         drop(late);
         let mut busy = false;
         while done.is_ok() {
@@ -152,8 +154,8 @@ impl Forward<'_> {
                     if let Some(voice) = self.voice {
                         voice.heard();
                     }
-                    self.give(&mut answers, buffer.get(..read).unwrap_or_default())
-                        .await
+                    let bytes = buffer.get(..read).unwrap_or_default();
+                    self.give(&mut answers, &mut kept, bytes).await
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
                 Err(_) => return self.lost(),
@@ -183,26 +185,36 @@ impl Forward<'_> {
         }
     }
 
-    /// Sends bytes on, and notes what they mean.
-    async fn give(&self, answers: &mut Answers, bytes: &[u8]) -> Result<(), End> {
+    /// Sends bytes on, and notes what they mean. A failure is sent when it is complete: what a MAIN says that has just
+    /// lost its office is not what drivers retry.
+    async fn give(&self, answers: &mut Answers, kept: &mut Vec<u8>, bytes: &[u8]) -> Result<(), End> {
         self.course.now().giving = true;
-        let said = answers.read(bytes, |answer| self.course.answered(answer));
-        let said = said.map_err(|_| End::Backend)?;
+        let said = answers.read(bytes, &mut Told(self)).map_err(|_| End::Backend)?;
+        // That a replica takes no writes is what it should say.
+        let keeps = if self.with == With::Main { said.kept } else { 0 };
         self.shared.metrics.down.inc_by(count(bytes));
         if let Some(passport) = self.passport {
             passport.went_down(count(bytes));
         }
-        self.say(bytes).await?;
+        // A message that has begun earlier is kept as a whole or not at all.
+        let sent = bytes.len().checked_sub(keeps);
+        if let Some(sent) = sent {
+            if !kept.is_empty() {
+                self.say(kept).await?;
+                *kept = Vec::new();
+            }
+            self.say(bytes.get(..sent).unwrap_or_default()).await?;
+        }
+        kept.extend_from_slice(bytes.get(sent.unwrap_or_default()..).unwrap_or_default());
         // After they were written: something of ours may go out now, if no message is cut in two.
         let mut now = self.course.now();
-        now.giving = !answers.is_between();
-        now.sent = true;
+        now.giving = !answers.is_between() && kept.is_empty();
+        now.sent |= sent.is_some();
         now.gone |= said.closes;
         now.closes |= said.closes;
         drop(now);
         self.course.stir();
         if self.with != With::Main {
-            // That it takes no writes is what a replica should say.
             return Ok(());
         }
         if said.doubtful {
@@ -212,6 +224,19 @@ impl Forward<'_> {
             return Err(End::NotMain);
         }
         Ok(())
+    }
+}
+
+/// Notes what the database answers.
+struct Told<'a>(&'a Forward<'a>);
+
+impl Hearer for Told<'_> {
+    fn answered(&mut self, answer: Answer) {
+        self.0.course.answered(answer);
+    }
+
+    fn refused(&mut self, by: NotMain) -> bool {
+        self.0.with == With::Main && self.0.course.refused(by)
     }
 }
 

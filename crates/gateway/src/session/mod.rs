@@ -34,7 +34,7 @@ use crate::control::{Control, Epoch};
 use crate::front::Sampler;
 use crate::metrics::Metrics;
 use crate::reads::{Reading, Seat};
-use crate::resolve::Resolve;
+use crate::resolve::Resolver;
 use crate::secure::Secure;
 use crate::signal::Signal;
 pub(crate) use admit::dial;
@@ -63,7 +63,7 @@ use tokio::sync::{Semaphore, watch};
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) control: Control,
-    pub(crate) resolve: Resolve,
+    pub(crate) resolve: Resolver,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) buffers: Buffers,
     pub(crate) secure: Arc<Secure>,

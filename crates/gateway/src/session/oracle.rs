@@ -1,6 +1,6 @@
 //! What is true, to compare with what the gateway makes of it. Nothing here is taken from what it is compared with.
 
-use super::talk::{Answer, Asked, Frame, Loss, Reply};
+use super::talk::{Answer, Asked, Frame, Loss, NotMain, Reply};
 
 /// A server that commits, written as Memgraph does it: a statement runs when its result is fetched, and what the
 /// machine under test guesses is known here.
@@ -9,13 +9,56 @@ pub(crate) struct Server {
     pub(crate) transaction: bool,
     pub(crate) open: Option<Frame>,
     pub(crate) failed: bool,
+    /// It is not MAIN any more.
+    pub(crate) demoted: bool,
+}
+
+/// What a server says to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    Answer(Answer),
+    /// A failure, because it is not MAIN.
+    NotMain(NotMain),
+}
+
+impl Said {
+    /// As every client hears it.
+    pub(crate) const fn answer(self) -> Answer {
+        match self {
+            Self::Answer(answer) => answer,
+            Self::NotMain(_) => Answer::Failure,
+        }
+    }
 }
 
 impl Server {
-    /// What it answers, and whether it committed. `fails`: this request fails. `more`: a fetch leaves something.
-    pub(crate) fn take(&mut self, asked: Asked, fails: bool, more: bool) -> (Answer, bool) {
+    /// What it answers, and whether it committed. `fails`: this request fails. `more`: a fetch leaves something; from one
+    /// that was demoted, something was committed before that. Every statement writes.
+    pub(crate) fn take(&mut self, asked: Asked, fails: bool, more: bool) -> (Said, bool) {
+        let refused = match (asked, self.open) {
+            _ if !self.demoted || self.failed => None,
+            (Asked::Run(Frame::Plain), open) if self.transaction || open.is_none() => {
+                Some((NotMain::Forbidden, false))
+            }
+            (Asked::Commit, _) if self.transaction => Some((NotMain::NoCommit, false)),
+            (Asked::Fetch, Some(Frame::Commit)) => Some((NotMain::NoCommit, false)),
+            (Asked::Fetch, Some(Frame::Plain)) if !self.transaction => Some((NotMain::NoCommit, more)),
+            _ => None,
+        };
+        if let Some((by, committed)) = refused {
+            (self.failed, self.open) = (true, None);
+            return (Said::NotMain(by), committed);
+        }
+        let (answer, committed) = self.serve(asked, fails, more);
+        (Said::Answer(answer), committed)
+    }
+
+    fn serve(&mut self, asked: Asked, fails: bool, more: bool) -> (Answer, bool) {
         if asked == Asked::Reset {
-            *self = Self::default();
+            *self = Self {
+                demoted: self.demoted,
+                ..Self::default()
+            };
             return (Answer::Success, false);
         }
         if self.failed {

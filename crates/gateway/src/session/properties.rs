@@ -1,12 +1,12 @@
 //! What holds for every input of what has no I/O here. The targets in `fuzz/` include this file and those that it
 //! names; `tests` below call it with random bytes.
 
-use super::answers::Answers;
-use super::oracle::{Server, told, writes};
+use super::answers::{Answers, Hearer};
+use super::oracle::{Said, Server, told, writes};
 use super::read_only::ReadOnly;
 use super::requests::{Requests, Seen};
 use super::statement::{Judgement, Statement};
-use super::talk::{Alone, Answer, Asked, Frame, Loss, Own, Reply, Talk};
+use super::talk::{Alone, Answer, Asked, Frame, Loss, NotMain, Own, Reply, Talk};
 use crate::proxy_header::{self, Origin};
 use bolt::message::tag;
 use std::collections::VecDeque;
@@ -114,25 +114,62 @@ fn run(statement: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a database says is understood in the same way however it is cut.
+/// What a database says is understood in the same way however it is cut, and all of it is for the client, up to a failure
+/// in whose place there is another one.
 pub(crate) fn answers(data: &[u8]) {
-    let follow = |size| {
+    let follow = |size, other| {
         let mut answers = Answers::new();
-        let mut given = Vec::new();
+        let mut heard = Heard {
+            given: Vec::new(),
+            other,
+        };
         let (mut not_main, mut doubtful, mut closes) = (false, false, false);
+        let (mut kept, mut sent) = (Vec::new(), Vec::new());
         for piece in pieces(data, size) {
-            let Ok(said) = answers.read(piece, |answer| given.push(answer)) else {
-                return (given, None);
+            let Ok(said) = answers.read(piece, &mut heard) else {
+                return (heard.given, sent, None);
             };
             not_main |= said.not_main;
             doubtful |= said.doubtful;
             closes |= said.closes;
+            kept.extend_from_slice(piece);
+            assert!(said.kept <= piece.len() || said.kept == kept.len());
+            sent.extend(kept.drain(..kept.len() - said.kept));
+            if other && said.not_main {
+                return (heard.given, sent, Some((not_main, doubtful, closes)));
+            }
         }
-        (given, Some((not_main, doubtful, closes)))
+        if !other {
+            sent.append(&mut kept);
+            assert_eq!(sent, data);
+        }
+        (heard.given, sent, Some((not_main, doubtful, closes)))
     };
-    let whole = follow(0);
-    for size in PIECES {
-        assert_eq!(follow(size), whole, "in pieces of {size}");
+    for other in [false, true] {
+        let whole = follow(0, other);
+        for size in PIECES {
+            let (given, sent, said) = follow(size, other);
+            assert_eq!((&given, said), (&whole.0, whole.2), "in pieces of {size}");
+            // What came before bytes that are no message is sent as far as it came.
+            assert!(said.is_none() || sent == whole.1, "in pieces of {size}");
+            assert!(data.starts_with(&sent));
+        }
+    }
+}
+
+struct Heard {
+    given: Vec<Answer>,
+    /// Is something else to be said in the place of a refusal?
+    other: bool,
+}
+
+impl Hearer for Heard {
+    fn answered(&mut self, answer: Answer) {
+        self.given.push(answer);
+    }
+
+    fn refused(&mut self, _: NotMain) -> bool {
+        self.other
     }
 }
 
@@ -199,6 +236,7 @@ pub(crate) fn talk(data: &[u8]) {
         );
     }
     beside_a_server(data);
+    beside_one_that_is_demoted(data);
     alone(data);
 }
 
@@ -211,8 +249,8 @@ fn beside_a_server(data: &[u8]) {
         let next = asked(byte & 0x0F).filter(|asked| *asked != Asked::Goodbye);
         if let Some(asked) = next {
             talk.asked(asked);
-            let (answer, committed) = server.take(asked, byte & 0x10 != 0, byte & 0x20 != 0);
-            unheard.push_back((asked, answer, committed));
+            let (said, committed) = server.take(asked, byte & 0x10 != 0, byte & 0x20 != 0);
+            unheard.push_back((asked, said.answer(), committed));
         }
         for (_, answer, _) in unheard.drain(..usize::from(byte >> 6).min(unheard.len())) {
             talk.answered(answer);
@@ -228,6 +266,51 @@ fn beside_a_server(data: &[u8]) {
                 Some(Loss::Unknown),
                 "{index} of {left:?}: {replies:?} {talk:?}"
             );
+        }
+    }
+}
+
+/// A MAIN loses its office in the middle, and says so: who is told that nothing was committed instead is told the truth,
+/// every transaction is told so, and everybody gets one reply for each request.
+fn beside_one_that_is_demoted(data: &[u8]) {
+    let (mut server, mut talk) = (Server::default(), Talk::default());
+    let mut unheard = VecDeque::new();
+    for byte in data {
+        server.demoted |= byte & 0x10 != 0;
+        if let Some(asked) = asked(byte & 0x0F).filter(|asked| *asked != Asked::Goodbye) {
+            talk.asked(asked);
+            let explicit = server.transaction;
+            let (answer, committed) = server.take(asked, false, byte & 0x20 != 0);
+            unheard.push_back((asked, answer, committed, explicit));
+        }
+        for _ in 0..usize::from(byte >> 6).min(unheard.len()) {
+            let Some((asked, answer, committed, explicit)) = unheard.pop_front() else {
+                return;
+            };
+            let by = match answer {
+                Said::NotMain(by) => by,
+                Said::Answer(answer) => {
+                    talk.answered(answer);
+                    continue;
+                }
+            };
+            let mut told = talk.clone();
+            if !told.refused(by) {
+                assert!(asked == Asked::Fetch && !explicit, "{asked:?} in {talk:?}");
+                talk.answered(Answer::Failure);
+                continue;
+            }
+            assert!(!committed, "{asked:?} in {talk:?}");
+            let replies = told.left(false).replies;
+            assert_eq!(replies.len(), unheard.len() + 1);
+            assert_eq!(replies.first(), Some(&Reply::Failure(Loss::Nothing)));
+            let until_reset = unheard
+                .iter()
+                .take_while(|(asked, ..)| !matches!(asked, Asked::Reset | Asked::AckFailure));
+            for (reply, _) in replies.iter().skip(1).zip(until_reset) {
+                assert_eq!(*reply, Reply::Ignored, "{replies:?}");
+            }
+            return;
         }
     }
 }
@@ -342,6 +425,20 @@ mod tests {
         }
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 20_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_a_demoted_server_has_refused_is_called_nothing_only_if_it_is(
+            asked in prop::collection::vec((0..10_u8, prop::bool::weighted(0.1), any::<bool>(), 0..4_u8), 0..16),
+        ) {
+            let byte = |(asked, demoted, batch, heard): &(u8, bool, bool, u8)| {
+                *asked | u8::from(*demoted) << 4 | u8::from(*batch) << 5 | *heard << 6
+            };
+            beside_one_that_is_demoted(&asked.iter().map(byte).collect::<Vec<_>>());
+        }
+    }
+
     /// What nobody finds at random: a client that acknowledges failures before it hears of them.
     #[test]
     fn what_comes_after_a_transaction_that_is_gone_is_not_called_a_part_of_it() {
@@ -388,7 +485,9 @@ mod tests {
     ];
 
     /// Chunks, messages, words and headers, or pieces of them.
-    const PARTS: [&[u8]; 18] = [
+    const PARTS: [&[u8]; 20] = [
+        b"\0\x47\xB1\x7F\xA2\x84code\x81x\x87message\xD0\x33Cannot commit because instance is not main anymore.\0\0",
+        b"\0\x0E\xB1\x7F\xA1\x87message\x82no\0\0",
         b"\0\x02",
         b"\0\0",
         b"\0\x10\xB3\x10\x8DDROP REPLICA x",

@@ -4,6 +4,7 @@
 use super::statement::Judgement;
 use bolt::message::tag;
 use std::collections::VecDeque;
+use std::mem;
 
 /// What a client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,15 @@ pub(crate) enum Answer {
     Ignored,
 }
 
+/// What a server says that is not MAIN any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotMain {
+    /// It takes no writes: said before a statement runs.
+    Forbidden,
+    /// It ends no transaction that has written.
+    NoCommit,
+}
+
 /// Why a request that was under way has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
@@ -122,6 +132,8 @@ pub(crate) struct Talk {
     at: At,
     /// The session has state of its own (G6).
     bound: bool,
+    /// The oldest request was refused, and its client does not know yet: nothing of it was committed.
+    refused: bool,
 }
 
 /// Whether a transaction is open.
@@ -166,6 +178,29 @@ impl Talk {
         }
     }
 
+    /// The oldest request was refused by a server that is not MAIN any more. Is it certain that nothing was committed? Then
+    /// the request counts as one without an answer, and [`Talk::left`] says what its client is told.
+    ///
+    /// A statement in a transaction of its own that is refused while its result is fetched may have committed batches
+    /// before: that is for the server's own words.
+    pub(crate) fn refused(&mut self, by: NotMain) -> bool {
+        let At {
+            transaction,
+            open,
+            paged: _,
+            failed,
+        } = self.at;
+        let alone = open.is_none() || transaction == Transaction::Yes;
+        self.refused = match (self.waiting.front(), by) {
+            _ if failed => false,
+            (Some(Asked::Run(_)), NotMain::Forbidden) => alone,
+            (Some(Asked::Commit), NotMain::NoCommit) => transaction == Transaction::Yes,
+            (Some(Asked::Fetch), NotMain::NoCommit) => open == Some(Frame::Commit),
+            _ => false,
+        };
+        self.refused
+    }
+
     /// How many requests are not answered.
     pub(crate) fn unanswered(&self) -> usize {
         self.waiting.len()
@@ -191,10 +226,12 @@ impl Talk {
             mut waiting,
             mut at,
             bound,
+            mut refused,
         } = self;
         let mut replies = Vec::with_capacity(waiting.len());
         while let Some(asked) = waiting.pop_front() {
             let reply = match asked {
+                _ if mem::take(&mut refused) => Reply::Failure(Loss::Nothing),
                 Asked::Reset => Reply::Success,
                 Asked::AckFailure if at.failed => Reply::Success,
                 _ if at.failed => Reply::Ignored,

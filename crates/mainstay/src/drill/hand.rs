@@ -40,6 +40,15 @@ pub(crate) struct Running {
 }
 
 impl Clients {
+    /// What the client with this number is called: its command line.
+    pub(crate) fn name(&self, client: u16) -> &str {
+        let Self::Programs(commands) = self else {
+            return "mainstay";
+        };
+        let turn = usize::from(client) % commands.len().max(1);
+        commands.get(turn).map_or("mainstay", |command| command)
+    }
+
     /// The hand of the client with this number.
     pub(crate) fn hand(&self, client: u16) -> Hand {
         match self {

@@ -26,6 +26,8 @@ pub(crate) enum Answer {
 pub(crate) struct Write {
     /// Which.
     pub(crate) number: Number,
+    /// Whose, from zero.
+    pub(crate) client: u16,
     /// What the client was told.
     pub(crate) answer: Answer,
     /// When it was sent.
@@ -58,6 +60,18 @@ pub(crate) struct Account {
     pub(crate) despite_refusal: u64,
 }
 
+/// How many writes of one client were acknowledged. All clients together say nothing of one that was too slow to be
+/// there when the fault came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Until the fault.
+    pub(crate) before: u64,
+    /// Since a MAIN served again.
+    pub(crate) after: u64,
+    /// In all.
+    pub(crate) acknowledged: u64,
+}
+
 /// A time without an acknowledged write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
@@ -78,6 +92,11 @@ impl Account {
     /// Was a promise broken?
     pub(crate) fn is_broken(self) -> bool {
         self.lost > 0 || self.duplicated > 0 || self.despite_refusal > 0
+    }
+
+    /// Did a client notice anything but a wait?
+    pub(crate) fn is_noticed(self) -> bool {
+        self.failed > 0 || self.unknown > 0 || self.is_broken()
     }
 
     /// Both together.
@@ -145,6 +164,21 @@ impl Ledger {
             .collect()
     }
 
+    /// The share of each of so many clients.
+    pub(crate) fn shares(&self, clients: u16, injected: Duration, served: Duration) -> Vec<Share> {
+        let of = |client| {
+            let mut share = Share::default();
+            let own = self.writes.iter().filter(|write| write.client == client);
+            for write in own.filter(|write| write.answer == Answer::Acknowledged) {
+                share.acknowledged += 1;
+                share.before += u64::from(write.ended <= injected);
+                share.after += u64::from(write.ended > served);
+            }
+            share
+        };
+        (0..clients).map(of).collect()
+    }
+
     /// The longest time without an acknowledged write between the fault and the moment when a MAIN served again: it
     /// was not over at the one, and had begun at the other. A MAIN that is only suspected goes on for a while, so the
     /// gap need not begin with the fault. `None` if no write was acknowledged after it.
@@ -196,6 +230,7 @@ mod tests {
         let ended = Duration::from_millis(ended);
         Write {
             number,
+            client: 0,
             answer,
             began: ended.saturating_sub(Duration::from_millis(1)),
             ended,
@@ -296,6 +331,40 @@ mod tests {
         assert_eq!(ledger.gap(ms(250), ms(800)), None);
         ledger.writes.push(write(9, Answer::Acknowledged, 900));
         assert_eq!(ledger.gap(ms(250), ms(800)), Some(gap(200, 900)));
+    }
+
+    #[test]
+    fn each_client_has_its_share_before_the_fault_and_after_it() {
+        let by = |client, answer, at| Write {
+            client,
+            ..write(0, answer, at)
+        };
+        let ledger = Ledger::new(vec![
+            by(0, Answer::Acknowledged, 100),
+            by(0, Answer::Acknowledged, 200),
+            by(0, Answer::Failed, 210),
+            by(0, Answer::Acknowledged, 300),
+            by(2, Answer::Unknown, 100),
+            by(2, Answer::Acknowledged, 500),
+        ]);
+        let share = |before, after, acknowledged| Share {
+            before,
+            after,
+            acknowledged,
+        };
+        let shares = ledger.shares(3, ms(200), ms(400));
+        assert_eq!(shares, [share(2, 0, 3), share(0, 0, 0), share(0, 1, 1)]);
+    }
+
+    #[test]
+    fn whoever_is_told_anything_but_yes_has_noticed() {
+        let quiet = acknowledged(&[1, 2]).settle(&[0, 1]);
+        assert!(!quiet.is_noticed());
+        for answer in [Answer::Failed, Answer::Unknown] {
+            let account = Ledger::new(vec![write(1, answer, 10)]).settle(&[]);
+            assert!(account.is_noticed() && !account.is_broken(), "{answer:?}");
+        }
+        assert!(acknowledged(&[1]).settle(&[]).is_noticed());
     }
 
     #[test]

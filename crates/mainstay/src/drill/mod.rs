@@ -65,6 +65,10 @@ pub(crate) struct Arguments {
     /// Writes in a second, of all clients together, whatever an answer takes; as many --writers as that needs.
     #[arg(long, value_name = "WRITES", conflicts_with = "pace_ms")]
     rate: Option<NonZeroU32>,
+    /// A client that notices anything but a wait is a broken promise, too: exit code 1 when a write failed or its outcome
+    /// is not known. What a planned switchover promises.
+    #[arg(long)]
+    strict: bool,
     /// Seconds that the cluster may take to be serving and protected again.
     #[arg(long, default_value_t = 120)]
     patience: u64,
@@ -117,6 +121,7 @@ const UNDONE: u8 = 2;
 /// Drills. 0: every promise was kept; 1: one was broken; 2: it could not be done.
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
     install_tls();
+    let strict = arguments.strict;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ran = match runtime {
         Ok(runtime) => runtime.block_on(run(arguments)),
@@ -124,6 +129,10 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
     };
     match ran {
         Ok(summary) if summary.account.is_broken() => ExitCode::FAILURE,
+        Ok(summary) if strict && summary.account.is_noticed() => {
+            eprintln!("mainstay drill: clients noticed more than a wait");
+            ExitCode::FAILURE
+        }
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("mainstay drill: {error:#}");
@@ -239,6 +248,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         client,
         pace_ms,
         rate,
+        strict: _,
         patience,
         sandbox,
         memgraph,

@@ -3,7 +3,7 @@
 use super::faults::{Drill, Fault};
 use super::ledger::Account;
 use super::phases::Phases;
-use super::round::Done;
+use super::round::{Done, Part};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -36,6 +36,51 @@ pub(crate) struct Summary {
     /// All writes together.
     #[serde(flatten)]
     pub(crate) account: Account,
+    /// What each client had of it.
+    pub(crate) clients: Vec<Client>,
+}
+
+/// What one client had of all rounds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Client {
+    /// Its command line, or our own client.
+    pub(crate) name: String,
+    /// Its acknowledged writes, all rounds together.
+    pub(crate) acknowledged: u64,
+    /// Those until the fault, in the round in which they were fewest: with none it has seen nothing of the fault.
+    pub(crate) least_before: u64,
+    /// Those since a MAIN served again, in the round in which they were fewest.
+    pub(crate) least_after: u64,
+}
+
+/// Every round has the same clients in the same order.
+fn clients(rounds: &[Done]) -> Vec<Client> {
+    let mut all: Vec<Client> = Vec::new();
+    for Done { clients, .. } in rounds {
+        for (index, part) in clients.iter().enumerate() {
+            let Part {
+                name,
+                before,
+                after,
+                acknowledged,
+            } = part;
+            match all.get_mut(index) {
+                Some(client) => {
+                    client.acknowledged += acknowledged;
+                    client.least_before = client.least_before.min(*before);
+                    client.least_after = client.least_after.min(*after);
+                }
+                None => all.push(Client {
+                    name: name.clone(),
+                    acknowledged: *acknowledged,
+                    least_before: *before,
+                    least_after: *after,
+                }),
+            }
+        }
+    }
+    all
 }
 
 impl Summary {
@@ -58,6 +103,7 @@ impl Summary {
             written_ms,
             acknowledged_per_second: per_second(account.acknowledged, written_ms),
             account,
+            clients: clients(rounds),
         }
     }
 }
@@ -108,6 +154,7 @@ pub(crate) fn line(done: &Done) -> String {
         well_after_ms,
         written_ms: _,
         account,
+        clients: _,
     } = done;
     let Phases {
         why,
@@ -151,6 +198,7 @@ pub(crate) fn foot(summary: &Summary) -> String {
         written_ms,
         acknowledged_per_second,
         account,
+        clients,
     } = summary;
     let Account {
         acknowledged,
@@ -165,6 +213,18 @@ pub(crate) fn foot(summary: &Summary) -> String {
         "\n{rounds} rounds. Gap: p50 {gap_p50_ms} ms, p99 {gap_p99_ms} ms, max {gap_max_ms} ms; later breaks at most {later_max_ms} ms.\n\
          {acknowledged} writes acknowledged in {seconds}.{tenths} s of writing ({acknowledged_per_second} a second), {failed} failed, {unknown} without an answer; {lost} lost, {duplicated} there twice.\n"
     );
+    for (number, client) in (1..).zip(clients) {
+        let Client {
+            name,
+            acknowledged,
+            least_before,
+            least_after,
+        } = client;
+        let _ = writeln!(
+            text,
+            "Client {number}: {acknowledged} acknowledged; in each round at least {least_before} before the fault and {least_after} after it ({name})."
+        );
+    }
     if *despite_refusal > 0 {
         let _ = writeln!(text, "{despite_refusal} were refused and are there all the same.");
     }
@@ -230,6 +290,17 @@ mod tests {
                 duplicated: 0,
                 despite_refusal: 0,
             },
+            clients: [
+                ("mainstay", 100 * u64::from(round), 20),
+                ("python3 'client.py' neo4j", 7, 800),
+            ]
+            .map(|(name, before, after)| Part {
+                name: name.to_owned(),
+                before,
+                after,
+                acknowledged: 500,
+            })
+            .into(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::cluster::{ClusterError, Look};
 use super::faults::{Alive, Drill, Effect, Fault, FaultError, Injector};
 use super::hand::Clients;
-use super::ledger::{Account, Gap, Number, Write};
+use super::ledger::{Account, Gap, Number, Share, Write};
 use super::pace::Pace;
 use super::phases::{Before, Phases, phases};
 use super::writer::{ReadError, Target, Writers, read_back, remove};
@@ -58,6 +58,22 @@ pub(crate) struct Done {
     /// What became of the writes.
     #[serde(flatten)]
     pub(crate) account: Account,
+    /// How many writes of each client were acknowledged.
+    pub(crate) clients: Vec<Part>,
+}
+
+/// What one client had of a round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Part {
+    /// Its command line, or our own client.
+    pub(crate) name: String,
+    /// Acknowledged until the fault.
+    pub(crate) before: u64,
+    /// Acknowledged since a MAIN served again.
+    pub(crate) after: u64,
+    /// Acknowledged in all.
+    pub(crate) acknowledged: u64,
 }
 
 /// A time without an acknowledged write.
@@ -98,9 +114,26 @@ pub(crate) enum RoundError {
     /// What a client was told is not known any more: nothing can be said of the round.
     #[error("a client of the drill failed")]
     Writer(#[source] JoinError),
-    /// No write went through at all.
-    #[error("no write was acknowledged in {0:?}")]
-    NoWrites(Duration),
+    /// A client has not even begun.
+    #[error("no write of client {client} ({name}) was acknowledged in {waited:?}")]
+    NoWrites {
+        /// Which, from one.
+        client: u16,
+        /// What it is.
+        name: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// A client did not come back.
+    #[error("the cluster is well, and no write of client {client} ({name}) was acknowledged in {waited:?}")]
+    NotServed {
+        /// Which, from one.
+        client: u16,
+        /// What it is.
+        name: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
 }
 
 /// Waits until the cluster is as it has to be, tells each new sentence of the operator, and returns its status.
@@ -150,7 +183,7 @@ pub(crate) async fn round(
         .await?;
     let effect = injector.effect(&fault, &before).await?;
     let writers = Writers::start(target, &plan.clients, plan.writers, plan.pace, numbers);
-    steady(&writers, plan.patience).await?;
+    steady(&writers, plan).await?;
     let injected = writers.now();
     injector.inject(&fault).await?;
     let back = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
@@ -161,6 +194,7 @@ pub(crate) async fn round(
         witness.lost(&write);
     }
     let account = ledger.settle(&present);
+    let shares = ledger.shares(plan.writers, injected, back.served_at);
     remove(target).await.map_err(RoundError::Read)?;
     let length = |gap: Option<Gap>| millis(gap.map_or(Duration::ZERO, Gap::length));
     let gap_ms = length(ledger.gap(injected, back.served_at));
@@ -185,14 +219,36 @@ pub(crate) async fn round(
         well_after_ms: millis(back.well_at.saturating_sub(injected)),
         written_ms: millis(written),
         account,
+        clients: (0..)
+            .zip(shares)
+            .map(|(client, share)| part(plan, client, share))
+            .collect(),
     })
 }
 
-/// Writes flow.
-async fn steady(writers: &Writers, patience: Duration) -> Result<(), RoundError> {
-    while writers.last().is_zero() {
-        if writers.now() > patience {
-            return Err(RoundError::NoWrites(patience));
+fn part(plan: &Plan, client: u16, share: Share) -> Part {
+    let Share {
+        before,
+        after,
+        acknowledged,
+    } = share;
+    Part {
+        name: plan.clients.name(client).to_owned(),
+        before,
+        after,
+        acknowledged,
+    }
+}
+
+/// Writes flow, of every client: one whose program has not started yet would see nothing of the fault.
+async fn steady(writers: &Writers, plan: &Plan) -> Result<(), RoundError> {
+    while let Some(client) = writers.silent_since(Duration::ZERO) {
+        if writers.now() > plan.patience {
+            return Err(RoundError::NoWrites {
+                client: client + 1,
+                name: plan.clients.name(client).to_owned(),
+                waited: plan.patience,
+            });
         }
         sleep(POLL).await;
     }
@@ -209,7 +265,7 @@ struct Back {
     look: Look,
 }
 
-/// Waits for the effect, undoes the fault, and waits until the cluster is well and writes flow.
+/// Waits for the effect, undoes the fault, and waits until the cluster is well and writes flow, of every client.
 async fn until_back(
     plan: &Plan,
     injector: &Injector,
@@ -242,6 +298,7 @@ async fn until_back(
         };
         if let (Some(served_at), Some(well_at)) = (served, well)
             && writers.last() > well_at + STEADY
+            && writers.silent_since(served_at).is_none()
         {
             return Ok(Back {
                 served_at,
@@ -250,6 +307,15 @@ async fn until_back(
             });
         }
         if began.elapsed() > plan.patience {
+            if let (Some(served_at), Some(_)) = (served, well)
+                && let Some(client) = writers.silent_since(served_at)
+            {
+                return Err(RoundError::NotServed {
+                    client: client + 1,
+                    name: plan.clients.name(client).to_owned(),
+                    waited: plan.patience,
+                });
+            }
             let what = match (served, well) {
                 (None, _) => "the fault had no effect, or nobody serves",
                 (Some(_), None) => "the cluster is not serving and protected again",

@@ -35,7 +35,8 @@ pub(crate) struct Writers {
     tasks: JoinSet<Vec<Write>>,
     stop: CancellationToken,
     began: Instant,
-    last: Arc<AtomicU64>,
+    /// When each was last told that a write is committed, in microseconds.
+    last: Vec<Arc<AtomicU64>>,
 }
 
 /// Why the writes could not be read back.
@@ -64,16 +65,17 @@ impl Writers {
         let schedule = Arc::new(Schedule::new(pace));
         let stop = CancellationToken::new();
         let began = Instant::now();
-        let last = Arc::new(AtomicU64::new(0));
+        let last: Vec<Arc<AtomicU64>> = (0..count).map(|_| Arc::default()).collect();
         let mut tasks = JoinSet::new();
-        for client in 0..count {
+        for (client, last) in (0..count).zip(&last) {
             let writer = Writer {
+                client,
                 target: target.clone(),
                 schedule: Arc::clone(&schedule),
                 numbers: Arc::clone(numbers),
                 stop: stop.clone(),
                 began,
-                last: Arc::clone(&last),
+                last: Arc::clone(last),
                 hand: clients.hand(client),
             };
             tasks.spawn(writer.run());
@@ -91,9 +93,22 @@ impl Writers {
         self.began.elapsed()
     }
 
-    /// When the last write was acknowledged.
+    /// When the last write was acknowledged, of anybody.
     pub(crate) fn last(&self) -> Duration {
-        Duration::from_micros(self.last.load(Ordering::Relaxed))
+        self.each().max().unwrap_or_default()
+    }
+
+    /// A client of which no write was acknowledged after this time.
+    pub(crate) fn silent_since(&self, time: Duration) -> Option<u16> {
+        (0..)
+            .zip(self.each())
+            .find(|(_, last)| *last <= time)
+            .map(|(client, _)| client)
+    }
+
+    fn each(&self) -> impl Iterator<Item = Duration> {
+        let micros = self.last.iter().map(|last| last.load(Ordering::Relaxed));
+        micros.map(Duration::from_micros)
     }
 
     /// Lets each end its write, and gathers what they noted.
@@ -108,6 +123,7 @@ impl Writers {
 }
 
 struct Writer {
+    client: u16,
     target: Target,
     schedule: Arc<Schedule>,
     numbers: Arc<AtomicI64>,
@@ -132,6 +148,7 @@ impl Writer {
             let ended = self.began.elapsed();
             noted.push(Write {
                 number,
+                client: self.client,
                 answer,
                 began,
                 ended,
@@ -172,5 +189,44 @@ pub(crate) async fn remove(target: &Target) -> Result<(), ReadError> {
     match connect(target).await?.run(&run).await? {
         Outcome::Done(_) => Ok(()),
         Outcome::Refused { failure, .. } => Err(ReadError::Refused(failure)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[tokio::test]
+    async fn a_client_that_starts_slowly_is_missed_whatever_the_others_write() {
+        let answers = "while read n; do echo acknowledged; done";
+        let programs = [
+            format!("sh -c '{answers}' sh"),
+            format!("sh -c 'sleep 0.5; {answers}' sh"),
+        ];
+        let clients = Clients::Programs(programs.iter().map(|line| line.as_str().into()).collect());
+        let target = Target {
+            bolt: SocketAddr::from((Ipv4Addr::LOCALHOST, 7687)),
+            auth: Auth::None,
+            run: 5,
+        };
+        let pace = Pace::Pause(Duration::from_millis(5));
+        let writers = Writers::start(&target, &clients, 2, pace, &Arc::default());
+        while writers.last().is_zero() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(writers.silent_since(Duration::ZERO), Some(1));
+        while writers.silent_since(Duration::ZERO).is_some() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let now = writers.now();
+        assert!(now >= Duration::from_millis(500), "{now:?}");
+        assert!(
+            writers.silent_since(now).is_some(),
+            "nobody was told anything since"
+        );
+        let ledger = writers.end().await.unwrap();
+        let shares = ledger.shares(2, now, Duration::ZERO);
+        assert!(shares.iter().all(|share| share.before > 0), "{shares:?}");
     }
 }

@@ -242,24 +242,54 @@ async fn a_session_leaves_its_server_when_that_says_that_it_is_not_main_any_more
     let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
     let done = main.client().await.query(&demote).await.unwrap();
     assert!(done.rows().is_some(), "{done:?}");
-    // The client is told why, and what it asks next is for a connection that is checked again (G5).
+    // Nothing of it was committed, so drivers may try again; what comes next is for a connection that is checked (G5).
     let refused = client
         .run_without_reset(&bolt::message::Run::new("CREATE (:P)"))
         .await
         .unwrap();
+    let failure = refused.failure().unwrap();
+    assert_eq!(failure.class(), FailureClass::Transient, "{refused:?}");
     assert!(
-        refused
-            .failure()
-            .unwrap()
-            .message
-            .contains("forbidden on the replica"),
+        failure.message.contains("not MAIN any more")
+            && failure.message.contains("Nothing of this was committed"),
         "{refused:?}"
     );
+    assert!(metric(&bed.gateway, "lost_total{kind=\"nothing\"}").await > 0.0);
     client.reset().await.unwrap();
     let held = write(&mut client).await.unwrap_err();
     assert_eq!(held.class(), FailureClass::Transient, "{held}");
     assert!(metric(&bed.gateway, "checks_total{kind=\"replica\"}").await > 0.0);
     login_failure(bed.client().await);
+}
+
+#[tokio::test]
+async fn a_transaction_whose_main_is_demoted_before_its_commit_may_be_tried_again() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::start(Some(serving(4, 0)), &[main.server.bolt()]).await;
+    let mut client = bed.client().await.unwrap();
+    for words in ["BEGIN", "CREATE (:P)"] {
+        let done = client.run_without_reset(&bolt::message::Run::new(words)).await;
+        assert!(done.unwrap().rows().is_some(), "{words}");
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
+    let done = main.client().await.query(&demote).await.unwrap();
+    assert!(done.rows().is_some(), "{done:?}");
+    let refused = client
+        .run_without_reset(&bolt::message::Run::new("COMMIT"))
+        .await
+        .unwrap();
+    let failure = refused.failure().unwrap();
+    assert_eq!(failure.class(), FailureClass::Transient, "{refused:?}");
+    assert!(
+        failure.message.contains("Nothing of this was committed"),
+        "{refused:?}"
+    );
+    assert_eq!(main.count().await, 0);
 }
 
 #[tokio::test]

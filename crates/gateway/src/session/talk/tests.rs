@@ -44,6 +44,7 @@ fn what_may_have_been_committed_is_never_called_nothing_nor_passed_over() {
                     .iter()
                     .enumerate()
                     .map(|(index, asked)| server.take(*asked, index == fails, more))
+                    .map(|(said, committed)| (said.answer(), committed))
                     .collect();
                 for heard in 0..=asked.len() {
                     let mut talk = Talk::default();
@@ -87,7 +88,7 @@ fn a_session_is_quiet_only_when_its_server_is_in_the_middle_of_nothing() {
             for asked in asked {
                 talk.asked(*asked);
                 assert!(!talk.is_quiet(), "a request is under way");
-                let (answer, _) = server.take(*asked, false, more);
+                let answer = server.take(*asked, false, more).0.answer();
                 smooth &= answer != Answer::Failure;
                 talk.answered(answer);
             }
@@ -271,4 +272,57 @@ fn after_a_page_of_a_statement_of_its_own_nobody_knows_what_was_committed() {
         failure(Loss::Nothing),
         "another one"
     );
+}
+
+/// What a MAIN says that was demoted under a client. Only where that proves that nothing was committed, the client is told
+/// to try again.
+#[test]
+fn a_refused_transaction_may_be_tried_again_and_a_refused_batch_may_not() {
+    let heard = |asked: &[Asked]| {
+        let mut talk = Talk::default();
+        for asked in asked {
+            talk.asked(*asked);
+            talk.answered(Answer::Success);
+        }
+        talk
+    };
+    let run = Asked::Run(Frame::Plain);
+    let commit = Asked::Run(Frame::Commit);
+    let begin = Asked::Run(Frame::Begin);
+    for (before, waiting, by, certain) in [
+        (&[][..], run, NotMain::Forbidden, true),
+        (&[Asked::Begin], run, NotMain::Forbidden, true),
+        (&[Asked::Begin, run], run, NotMain::Forbidden, true),
+        (
+            &[Asked::Begin, run, Asked::Fetch],
+            Asked::Commit,
+            NotMain::NoCommit,
+            true,
+        ),
+        (
+            &[begin, Asked::Fetch, run, Asked::Fetch, commit],
+            Asked::Fetch,
+            NotMain::NoCommit,
+            true,
+        ),
+        // It may be a statement that commits in batches.
+        (&[run], Asked::Fetch, NotMain::NoCommit, false),
+        // What nobody has seen a server say proves nothing.
+        (&[], run, NotMain::NoCommit, false),
+        (&[run], run, NotMain::Forbidden, false),
+        (&[Asked::Begin, run], Asked::Fetch, NotMain::Forbidden, false),
+        (&[Asked::Begin], Asked::Commit, NotMain::Forbidden, false),
+    ] {
+        let mut talk = heard(before);
+        talk.asked(waiting);
+        talk.asked(Asked::Fetch);
+        talk.asked(Asked::Reset);
+        assert_eq!(talk.refused(by), certain, "{before:?} {waiting:?} {by:?}");
+        if certain {
+            let left = talk.left(false);
+            let told = [Reply::Failure(Loss::Nothing), Reply::Ignored, Reply::Success];
+            assert_eq!(left.replies, told, "{before:?} {waiting:?}");
+            assert_eq!(left.alone, Some(Alone::default()));
+        }
+    }
 }

@@ -96,6 +96,7 @@ impl Site<'_> {
             enabled: _,
             replicas: _,
             image: _,
+            resources: _,
             hold: _,
             drain: _,
             idle: _,
@@ -245,7 +246,7 @@ impl Site<'_> {
             ports.push(json!({ "name": "reads", "containerPort": READS_PORT }));
         }
         let field = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
-        let container = json!({
+        let mut container = json!({
             "name": "gateway",
             "image": image,
             "securityContext": security::own_container(),
@@ -261,6 +262,9 @@ impl Site<'_> {
             "livenessProbe": { "httpGet": { "path": "/livez", "port": ADMIN_PORT }, "periodSeconds": 10 },
             "volumeMounts": mounts,
         });
+        if let (Value::Object(container), Some(resources)) = (&mut container, &spec.resources) {
+            container.insert("resources".to_owned(), json!(resources));
+        }
         let template = json!({
             "metadata": { "labels": self.labels(ROLE) },
             "spec": {
@@ -420,6 +424,24 @@ mod tests {
             .pointer("/spec/template/spec/terminationGracePeriodSeconds")
             .unwrap();
         assert_eq!(grace, 43);
+    }
+
+    #[test]
+    fn a_gateway_has_the_resources_that_were_asked_for_and_none_otherwise() {
+        let resources = |spec: &Value| {
+            let all = built(spec);
+            let deployment = named(&all, "Deployment", "memgraph-ha-gateway").unwrap();
+            deployment
+                .pointer("/spec/template/spec/containers/0/resources")
+                .cloned()
+        };
+        assert_eq!(resources(&json!({})), None);
+        let asked =
+            json!({ "requests": { "cpu": "250m", "memory": "64Mi" }, "limits": { "memory": "256Mi" } });
+        assert_eq!(
+            resources(&json!({ "gateway": { "resources": asked } })),
+            Some(asked)
+        );
     }
 
     #[test]
