@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// How long an address counts that was found: after a switch every session of a gateway asks for the same one. A pod that
@@ -88,7 +89,14 @@ type Looked = watch::Receiver<Option<(Instant, Found)>>;
 #[derive(Clone)]
 struct Once {
     lookup: Arc<Lookup>,
-    known: Arc<Mutex<BTreeMap<String, Looked>>>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    names: BTreeMap<String, Looked>,
+    /// They end with the gateway, also those for which nobody waits any more.
+    running: JoinSet<()>,
 }
 
 impl fmt::Debug for Once {
@@ -121,21 +129,23 @@ impl Once {
     /// The lookup that runs or still counts, or a new one.
     fn looked(&self, host: &str) -> Looked {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(looked) = known.get(host).filter(|looked| counts(looked)) {
+        let Known { names, running } = &mut *known;
+        if let Some(looked) = names.get(host).filter(|looked| counts(looked)) {
             return looked.clone();
         }
-        if known.len() >= NAMES {
-            known.retain(|_, looked| counts(looked));
+        if names.len() >= NAMES {
+            names.retain(|_, looked| counts(looked));
         }
+        while running.try_join_next().is_some() {}
         let (done, looked) = watch::channel(None);
         let lookup = (self.lookup)(host.to_owned());
         // Also when nobody waits any more: who asks next takes what comes of it.
-        tokio::spawn(async move {
+        running.spawn(async move {
             let found = lookup.await.map(Arc::from);
             let found = found.map_err(|error| (error.kind(), error.to_string()));
             done.send_replace(Some((Instant::now(), found)));
         });
-        known.insert(host.to_owned(), looked.clone());
+        names.insert(host.to_owned(), looked.clone());
         looked
     }
 }
@@ -246,6 +256,6 @@ mod tests {
         for number in 0..3 * NAMES {
             once.addresses(&format!("db-{number}")).await.unwrap();
         }
-        assert!(once.known.lock().unwrap().len() <= NAMES);
+        assert!(once.known.lock().unwrap().names.len() <= NAMES);
     }
 }
