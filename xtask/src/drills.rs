@@ -360,10 +360,11 @@ mod tests {
     fn a_drill_without_one_of_its_clients_is_none() {
         let summary = |clients: &str| -> Summary {
             let numbers = "rounds gapP50Ms gapP99Ms gapMaxMs acknowledged failed unknown lost duplicated despiteRefusal";
-            let numbers: String = numbers
+            let numbers: Vec<String> = numbers
                 .split(' ')
                 .map(|name| format!("\"{name}\": 1, "))
                 .collect();
+            let numbers = numbers.concat();
             serde_json::from_str(&format!("{{{numbers}\"clients\": [{clients}]}}")).unwrap()
         };
         let client =

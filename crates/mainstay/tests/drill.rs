@@ -71,9 +71,13 @@ fn a_killed_main_costs_no_acknowledged_write() {
 }
 
 #[test]
-fn a_switchover_costs_no_acknowledged_write() {
+fn a_switchover_costs_no_acknowledged_write_and_nobody_notices() {
     let folder = Folder::new("switch").unwrap();
-    let output = drill(&folder, &["switchover", "--json", "--patience", "300"]).unwrap();
+    let output = drill(
+        &folder,
+        &["switchover", "--strict", "--json", "--patience", "300"],
+    )
+    .unwrap();
     let said = lines(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(said.len(), 2, "{said:?}");
