@@ -62,14 +62,16 @@ impl Volumes {
         full.map(|(pod, _)| *pod).collect()
     }
 
-    /// For the status.
-    pub fn quarantines(&self, cluster: &Cluster) -> Vec<QuarantineStatus> {
-        let each = self.known.iter().flat_map(|(pod, report)| {
-            report.quarantines.iter().map(|quarantine| QuarantineStatus {
-                pod: cluster.name.pod(*pod),
+    /// For the status, of each pod whose helper answered: by its name.
+    pub fn quarantines(&self, cluster: &Cluster) -> BTreeMap<String, Vec<QuarantineStatus>> {
+        let each = self.known.iter().map(|(pod, report)| {
+            let pod = cluster.name.pod(*pod);
+            let all = report.quarantines.iter().map(|quarantine| QuarantineStatus {
+                pod: pod.clone(),
                 id: quarantine.id.0,
                 bytes: quarantine.bytes,
-            })
+            });
+            (pod.clone(), all.collect())
         });
         each.collect()
     }
