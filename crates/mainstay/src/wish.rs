@@ -357,15 +357,26 @@ async fn list(arguments: ListArguments) -> Result<()> {
     Ok(())
 }
 
+/// What is kept whatever `spec.hardReset.keep` says, and why.
+const KEPT: &str = "  kept: it may hold a write that a failover lost";
+
 fn table(all: &[QuarantineStatus]) -> String {
     if all.is_empty() {
         return "nothing was set aside\n".to_owned();
     }
     let width = all.iter().map(|q| q.pod.len()).max().unwrap_or_default().max(3);
     let head = format!("{:width$}  {:>6}  {:>14}\n", "POD", "ID", "BYTES");
-    let lines = all
-        .iter()
-        .map(|QuarantineStatus { pod, id, bytes }| format!("{pod:width$}  {id:>6}  {bytes:>14}\n"));
+    let lines = all.iter().map(
+        |QuarantineStatus {
+             pod,
+             id,
+             bytes,
+             kept,
+         }| {
+            let kept = if *kept { KEPT } else { "" };
+            format!("{pod:width$}  {id:>6}  {bytes:>14}{kept}\n")
+        },
+    );
     std::iter::once(head).chain(lines).collect()
 }
 
@@ -379,11 +390,12 @@ mod tests {
             pod: "memgraph-ha-2".to_owned(),
             id: 17,
             bytes: 4096,
+            kept: false,
         }];
-        assert_eq!(
-            table(&all),
-            "POD                ID           BYTES\nmemgraph-ha-2      17            4096\n"
-        );
+        let listed = "POD                ID           BYTES\nmemgraph-ha-2      17            4096\n";
+        assert_eq!(table(&all), listed);
+        let kept = all.map(|one| QuarantineStatus { kept: true, ..one });
+        assert!(table(&kept).ends_with("4096  kept: it may hold a write that a failover lost\n"));
         assert_eq!(table(&[]), "nothing was set aside\n");
     }
 

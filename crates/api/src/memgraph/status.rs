@@ -119,6 +119,9 @@ pub struct QuarantineStatus {
     pub id: u64,
     /// How large it is.
     pub bytes: u64,
+    /// It may hold a write that nobody else has: it is deleted only on request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
 }
 
 /// A database process and the container it runs in.

@@ -70,6 +70,7 @@ impl Volumes {
                 pod: pod.clone(),
                 id: quarantine.id.0,
                 bytes: quarantine.bytes,
+                kept: quarantine.kept,
             });
             (pod.clone(), all.collect())
         });

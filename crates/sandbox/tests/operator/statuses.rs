@@ -39,6 +39,7 @@ async fn a_field_that_was_set_and_becomes_empty_is_gone() -> Result<()> {
             pod: "memgraph-ha-2".to_owned(),
             id: 9,
             bytes: 1,
+            kept: false,
         }],
         ..MemgraphClusterStatus::default()
     };

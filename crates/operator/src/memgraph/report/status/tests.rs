@@ -253,6 +253,7 @@ fn set_aside(pod: &str, id: u64) -> QuarantineStatus {
         pod: pod.to_owned(),
         id,
         bytes: 1,
+        kept: false,
     }
 }
 
