@@ -7,6 +7,7 @@ mod hibernate;
 mod kubernetes;
 mod office;
 mod operator;
+mod passing;
 mod pod;
 mod restore;
 mod sandbox;

@@ -157,7 +157,8 @@ impl Keeper {
                 _ => None,
             });
         let calm = calm(record.as_ref(), &look.observed);
-        let busy = asked.purge.is_some() || record.as_ref().is_some_and(|r| r.reset.is_some());
+        let purging = asked.purge.is_some_and(|(pod, id)| self.volumes.has(pod, id));
+        let busy = purging || record.as_ref().is_some_and(|r| r.reset.is_some());
         if calm && self.volumes.due(busy) {
             self.volumes.ask(&cluster, &look.workload, token.as_deref()).await;
         }

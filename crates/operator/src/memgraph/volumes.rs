@@ -7,7 +7,7 @@ use crate::http::client::{PostError, get, post};
 use api::memgraph::QuarantineStatus;
 use futures::future::join_all;
 use mainstay_core::memgraph::helper::{PURGE_PATH, Purge, VOLUME_PATH, VolumeReport};
-use mainstay_core::memgraph::ids::{Ordinal, Pods};
+use mainstay_core::memgraph::ids::{Ordinal, Pods, ResetId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,12 @@ impl Volumes {
     /// What was said.
     pub fn known(&self) -> &BTreeMap<Ordinal, VolumeReport> {
         &self.known
+    }
+
+    /// Was this set aside, and is it there still? A wish to delete it may stay written after it was fulfilled.
+    pub fn has(&self, pod: Ordinal, id: ResetId) -> bool {
+        let known = self.known.get(&pod);
+        known.is_some_and(|report| report.quarantines.iter().any(|q| q.id == id))
     }
 
     /// Who has no room for a second copy. Of whom nothing is known that is not said: the same helper would have to
