@@ -72,7 +72,7 @@ up() {
     kubeconfig scheduler
     more=(--kubelet-client-certificate="$dir/pki/kubelets.crt" --kubelet-client-key="$dir/pki/kubelets.key" --kubelet-certificate-authority="$dir/pki/ca.crt"
       --kubelet-preferred-address-types=InternalIP --enable-admission-plugins=NodeRestriction
-      --audit-policy-file="$dir/audit.json" --audit-log-path="$dir/log/audit"
+      --audit-policy-file="$dir/audit.json" --audit-log-path="$dir/log/audit" --audit-log-maxsize=4096
       --default-not-ready-toleration-seconds=20 --default-unreachable-toleration-seconds=20)
     # A node that says nothing is not ready after 10 s, and its pods go 20 s later (Kubernetes' own: 50 s and 300 s): as where
     # memgraph-controller was measured, so that the figures can be set beside each other. Nodes send their status every 2 s.

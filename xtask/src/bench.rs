@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 
 use crate::Verdict;
+use crate::packages::{self, Needed};
 use crate::workspace::{Workspace, display, stream};
 
 #[derive(Debug, Subcommand)]
@@ -72,18 +73,18 @@ fn bolt(workspace: &Workspace) -> Result<()> {
 }
 
 /// What the gateway is measured beside, and the package it comes in.
-const PROXIES: &[(&str, &str)] = &[
-    ("/usr/sbin/haproxy", "haproxy"),
-    ("/usr/sbin/nginx", "nginx"),
+const PROXIES: &[Needed] = &[
+    (&["/usr/sbin/haproxy"], "haproxy"),
+    (&["/usr/sbin/nginx"], "nginx"),
     (
-        "/usr/lib/nginx/modules/ngx_stream_module.so",
+        &["/usr/lib/nginx/modules/ngx_stream_module.so"],
         "libnginx-mod-stream",
     ),
 ];
 
 /// Clients and database on one core, the proxy on another: with fewer than two the figures say little.
 fn gateway(workspace: &Workspace, arguments: &[String]) -> Result<()> {
-    install(workspace)?;
+    packages::ensure(workspace, PROXIES)?;
     let mut build = workspace.cargo();
     build.args(["build", "--locked", "--release", "--package", "bench-gateway"]);
     println!("$ {}", display(&build));
@@ -98,30 +99,6 @@ fn gateway(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     run.args(arguments);
     println!("$ {}", display(&run));
     stream(&mut run)
-}
-
-/// Debian's packages, where they are missing and this is root.
-fn install(workspace: &Workspace) -> Result<()> {
-    let missing: Vec<_> = PROXIES
-        .iter()
-        .filter(|(path, _)| !Path::new(path).exists())
-        .map(|(_, package)| *package)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let mut install = workspace.command("apt-get");
-    install
-        .args(["install", "--yes", "--no-install-recommends"])
-        .args(&missing);
-    println!("$ {}", display(&install));
-    stream(&mut install).with_context(|| {
-        format!(
-            "{} are needed: as root, on Debian, `apt-get install {}`",
-            missing.join(", "),
-            missing.join(" ")
-        )
-    })
 }
 
 fn instructions(workspace: &Workspace, program: &Path, case: &str, count: u64) -> Result<u64> {

@@ -17,6 +17,7 @@ mod image;
 mod kube;
 mod lanes;
 mod mutants;
+mod packages;
 mod said;
 mod stages;
 mod summary;

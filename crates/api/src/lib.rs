@@ -43,3 +43,39 @@ pub fn definitions() -> Result<BTreeMap<String, String>, serde_json::Error> {
     });
     named.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hibernation::ScheduleExceptionStatus;
+    use serde::Serialize;
+    use serde_json::{Map, Value};
+    use std::collections::BTreeSet;
+
+    fn said(status: impl Serialize) -> Map<String, Value> {
+        match serde_json::to_value(status) {
+            Ok(Value::Object(fields)) => fields,
+            other => panic!("no object: {other:?}"),
+        }
+    }
+
+    fn declared(kind: CustomResourceDefinition) -> BTreeSet<String> {
+        let schema = kind.spec.versions[0].schema.clone().unwrap();
+        let properties = schema.open_api_v3_schema.unwrap().properties.unwrap();
+        let status = properties["status"].properties.clone().unwrap();
+        status.into_keys().collect()
+    }
+
+    /// These are written by merge patches: what such a patch does not name stays as it was, for ever.
+    #[test]
+    fn a_status_names_its_empty_fields_too() {
+        for (kind, empty) in [
+            (MemgraphCluster::crd(), said(MemgraphClusterStatus::default())),
+            (RingCluster::crd(), said(RingClusterStatus::default())),
+            (ScheduleException::crd(), said(ScheduleExceptionStatus::default())),
+        ] {
+            let named: BTreeSet<String> = empty.into_iter().map(|(name, _)| name).collect();
+            assert_eq!(named, declared(kind));
+        }
+    }
+}

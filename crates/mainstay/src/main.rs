@@ -7,6 +7,7 @@ mod hibernate;
 mod kubernetes;
 mod office;
 mod operator;
+mod passing;
 mod pod;
 mod restore;
 mod sandbox;
@@ -16,6 +17,7 @@ mod wish;
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::runtime::Builder;
 use tracing_subscriber::EnvFilter;
 
@@ -139,6 +141,9 @@ fn definition() -> ExitCode {
     }
 }
 
+/// For what still runs on threads of its own when the work is done.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// Runs a command to its end on a runtime of its own; an error is told with all its reasons.
 fn run_to_end(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     run_on(&mut Builder::new_multi_thread(), name, work)
@@ -162,7 +167,12 @@ fn serve_to_end(
 
 fn run_on(runtime: &mut Builder, name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let done = match runtime.enable_all().build() {
-        Ok(runtime) => runtime.block_on(work),
+        Ok(runtime) => {
+            let done = runtime.block_on(work);
+            // A disk that is busy with something does not keep a program that is told to end.
+            runtime.shutdown_timeout(LAST_WORDS);
+            done
+        }
         Err(error) => Err(error.into()),
     };
     match done {

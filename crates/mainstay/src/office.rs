@@ -1,12 +1,13 @@
 //! `mainstay switchover` and `mainstay override`: who is to be MAIN.
 //!
 //! Both are annotations of the cluster's object, read by the operator and decided by its rules. They are wishes of a
-//! moment, so the command that wrote one takes it back when it came true or was waited for long enough: left there,
+//! moment, so the command that wrote one takes it back when it came true, was waited for long enough, or is ended: left there,
 //! it would move MAIN again after the next failover.
 
 use crate::kubernetes::client_for_people;
+use crate::passing::while_wished;
 use crate::wish::{Found, Way, find};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use api::MemgraphCluster;
 use api::memgraph::MemgraphClusterStatus;
 use api::memgraph::wishes::{OVERRIDE, SWITCHOVER};
@@ -86,14 +87,9 @@ async fn wish(pod: String, annotation: &'static str, timeout: u32, way: Way) -> 
         way.say(&told(&found, annotation, &value, None))?;
         return Ok(());
     }
-    found.annotate(&client, annotation, Some(&value)).await?;
     let (api, name) = (found.api(&client), found.cluster.name_any());
-    let came = follow(&api, &name, &pod, Duration::from_secs(u64::from(timeout))).await;
-    found
-        .annotate(&client, annotation, None)
-        .await
-        .context("the wish could not be taken back: remove the annotation by hand")?;
-    let status = came?;
+    let came = follow(&api, &name, &pod, Duration::from_secs(u64::from(timeout)));
+    let status = while_wished(&client, &found, (annotation, &value), came).await?;
     way.say(&told(&found, annotation, &value, Some(&status)))
 }
 

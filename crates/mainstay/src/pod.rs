@@ -296,7 +296,7 @@ async fn serve(arguments: ServeArguments) -> Result<()> {
     let helper = Helper {
         me,
         ask: pod.ask(HELPER_PATIENCE),
-        volume: DataVolume::new(pod.data, RealDisk).into(),
+        volume: Arc::new(DataVolume::new(pod.data, RealDisk).into()),
         token: token_file.map_or(gateway::PushToken::None, gateway::PushToken::File),
         limits: PreStopLimits::default(),
         ending: 0.into(),

@@ -4,6 +4,7 @@
 //! in the status what came of it. Nothing is done behind its back.
 
 use crate::kubernetes::client_for_people;
+use crate::passing::while_wished;
 use crate::restore;
 use anyhow::{Context, Result, bail};
 use api::MemgraphCluster;
@@ -19,6 +20,11 @@ use operator::pod::Sum;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often the status is read.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// How the answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -120,6 +126,9 @@ pub(crate) struct PurgeArguments {
     pod: String,
     /// The number that `mainstay quarantine list` shows.
     id: u64,
+    /// Give up after so many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    timeout: u32,
     #[command(flatten)]
     way: Way,
 }
@@ -285,12 +294,68 @@ async fn restore(arguments: RestoreArguments) -> Result<()> {
 }
 
 async fn purge(arguments: PurgeArguments) -> Result<()> {
-    let PurgeArguments { pod, id, way } = arguments;
+    let PurgeArguments {
+        pod,
+        id,
+        timeout,
+        way,
+    } = arguments;
     let client = client_for_people(way.kubeconfig()).await?;
     let found = find(&client, &way.place, &pod).await?;
     restore::known(found.quarantines(), &pod, id)?;
     let value = format!("{} {id}", found.ordinal.0);
-    ask(&client, &way, &found, "purge", (PURGE, value)).await
+    if way.dry_run {
+        return ask(&client, &way, &found, "purge", (PURGE, value)).await;
+    }
+    if let Some(other) = other_purge(&found.cluster, &value) {
+        bail!("somebody else asks for the end of {other} now; try again when that is done");
+    }
+    let deleted = deleted(&client, &found, id, Duration::from_secs(u64::from(timeout)));
+    while_wished(&client, &found, (PURGE, &value), deleted).await?;
+    way.say(&json!({
+        "asked": "purge", "pod": pod, "cluster": found.cluster.name_any(), "namespace": found.cluster.namespace(),
+        "annotation": PURGE, "value": value, "dryRun": false, "deleted": id,
+    }))
+}
+
+/// There is one annotation: to write it again would take somebody's wish away unseen. One whose data is gone is left of
+/// a command that was cut off.
+fn other_purge(cluster: &MemgraphCluster, value: &str) -> Option<String> {
+    let asked = cluster.annotations().get(PURGE).filter(|there| *there != value)?;
+    let (ordinal, id) = asked.trim().split_once(' ')?;
+    let (pod, id) = (
+        format!("{}-{ordinal}", cluster.name_any()),
+        id.trim().parse().ok()?,
+    );
+    let known = &cluster.status.as_ref()?.quarantines;
+    restore::known(known, &pod, id)
+        .is_ok()
+        .then(|| format!("request {id} on {pod}"))
+}
+
+/// Until the operator says that it is gone. Its helper has to say so: a pod that is away keeps it listed.
+async fn deleted(client: &Client, found: &Found, id: u64, longest: Duration) -> Result<()> {
+    let (api, name, pod) = (found.api(client), found.cluster.name_any(), found.pod_name());
+    let late = Instant::now() + longest;
+    let mut said = String::new();
+    loop {
+        let status = api.get(&name).await?.status.unwrap_or_default();
+        if restore::known(&status.quarantines, &pod, id).is_err() {
+            return Ok(());
+        }
+        let why = status.reasons.first().cloned().unwrap_or_default();
+        if why != said {
+            eprintln!("not deleted yet: {why}");
+            said = why;
+        }
+        if Instant::now() >= late {
+            bail!(
+                "what request {id} set aside on {pod} is there after {} s, and its end is not asked for any more; last: {said}",
+                longest.as_secs()
+            );
+        }
+        sleep(LOOK).await;
+    }
 }
 
 async fn ask(client: &Client, way: &Way, found: &Found, what: &str, wish: (&str, String)) -> Result<()> {
@@ -318,6 +383,12 @@ fn answer(told: &Value, output: Option<Output>) -> Result<String> {
         let (pod, cluster) = (word("pod"), word("cluster"));
         return Ok(format!(
             "{pod} is MAIN of memgraphcluster/{cluster} in term {term}, and takes writes\n"
+        ));
+    }
+    if let Some(id) = told.get("deleted").and_then(Value::as_u64) {
+        return Ok(format!(
+            "what request {id} set aside on {} is deleted\n",
+            word("pod")
         ));
     }
     let would = if told.get("dryRun") == Some(&Value::Bool(true)) {
@@ -357,15 +428,19 @@ async fn list(arguments: ListArguments) -> Result<()> {
     Ok(())
 }
 
+/// What is kept whatever `spec.hardReset.keep` says, and why.
+const KEPT: &str = "  kept: it may hold a write that a failover lost";
+
 fn table(all: &[QuarantineStatus]) -> String {
     if all.is_empty() {
         return "nothing was set aside\n".to_owned();
     }
     let width = all.iter().map(|q| q.pod.len()).max().unwrap_or_default().max(3);
     let head = format!("{:width$}  {:>6}  {:>14}\n", "POD", "ID", "BYTES");
-    let lines = all
-        .iter()
-        .map(|QuarantineStatus { pod, id, bytes }| format!("{pod:width$}  {id:>6}  {bytes:>14}\n"));
+    let lines = all.iter().map(|QuarantineStatus { pod, id, bytes, kept }| {
+        let kept = if *kept { KEPT } else { "" };
+        format!("{pod:width$}  {id:>6}  {bytes:>14}{kept}\n")
+    });
     std::iter::once(head).chain(lines).collect()
 }
 
@@ -379,12 +454,31 @@ mod tests {
             pod: "memgraph-ha-2".to_owned(),
             id: 17,
             bytes: 4096,
+            kept: false,
         }];
-        assert_eq!(
-            table(&all),
-            "POD                ID           BYTES\nmemgraph-ha-2      17            4096\n"
-        );
+        let listed = "POD                ID           BYTES\nmemgraph-ha-2      17            4096\n";
+        assert_eq!(table(&all), listed);
+        let kept = all.map(|one| QuarantineStatus { kept: true, ..one });
+        assert!(table(&kept).ends_with("4096  kept: it may hold a write that a failover lost\n"));
         assert_eq!(table(&[]), "nothing was set aside\n");
+    }
+
+    #[test]
+    fn what_somebody_else_wants_to_be_deleted_is_not_forgotten_for_us() {
+        let cluster = |asked: &str| -> MemgraphCluster {
+            serde_json::from_value(json!({
+                "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
+                "metadata": { "name": "memgraph-ha", "annotations": { PURGE: asked } },
+                "spec": {},
+                "status": { "quarantines": [{ "pod": "memgraph-ha-2", "id": 3, "bytes": 1 }] },
+            }))
+            .unwrap()
+        };
+        let other = other_purge(&cluster("2 3"), "2 5");
+        assert_eq!(other.as_deref(), Some("request 3 on memgraph-ha-2"));
+        assert_eq!(other_purge(&cluster("2 3"), "2 3"), None, "our own, cut off");
+        assert_eq!(other_purge(&cluster("2 4"), "2 3"), None, "it is done");
+        assert_eq!(other_purge(&cluster("everything"), "2 3"), None);
     }
 
     #[test]

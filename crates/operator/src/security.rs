@@ -34,6 +34,21 @@ pub fn database_pod() -> Value {
     })
 }
 
+/// A pod of a ring. Only who is not root meets `restricted`; an image that begins as root keeps to `baseline`.
+pub fn ring_pod(user: Option<(u32, u32)>) -> Value {
+    match user {
+        Some((user, group)) => json!({
+            "runAsNonRoot": true,
+            "runAsUser": user,
+            "runAsGroup": group,
+            "fsGroup": group,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": { "type": "RuntimeDefault" },
+        }),
+        None => json!({ "seccompProfile": { "type": "RuntimeDefault" } }),
+    }
+}
+
 /// A container of this program: it writes to volumes alone.
 pub fn own_container() -> Value {
     json!({

@@ -31,3 +31,21 @@ fn the_chart_uses_the_names_and_numbers_of_the_code() {
         assert!(deployment.contains(&expected), "{expected}");
     }
 }
+
+#[test]
+fn whoever_may_view_or_edit_a_namespace_may_do_so_with_every_kind() {
+    let rbac = include_str!("../../../charts/mainstay/templates/rbac.yaml");
+    let (_, roles) = rbac.split_once("name: mainstay-view").expect("the role");
+    let resources: Vec<&str> = roles
+        .lines()
+        .filter(|line| line.contains("resources: ["))
+        .collect();
+    assert_eq!(resources.len(), 2, "view and edit: {resources:?}");
+    for kind in api::kinds() {
+        let plural = kind.spec.names.plural;
+        assert!(
+            resources.iter().all(|line| line.contains(&plural)),
+            "{plural}: {resources:?}"
+        );
+    }
+}

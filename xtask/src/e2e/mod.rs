@@ -18,13 +18,15 @@ mod undo;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 
 use crate::Verdict;
+use crate::image;
+use crate::packages::{self, Needed};
 use crate::workspace::Workspace;
 use ledger::Heard;
-use place::Place;
+use place::{Databases, Place, Profile};
 use suites::{SUITES, Suite};
 use table::Row;
 
@@ -60,6 +62,9 @@ pub(crate) struct E2eArgs {
     /// A real `memgraph` program for the databases, with the libraries it is linked with; the stand-in if not given
     #[arg(long, value_name = "PATH", conflicts_with = "again")]
     memgraph: Option<PathBuf>,
+    /// Which Memgraph the stand-ins imitate; 3.6 is what memgraph-controller was measured with
+    #[arg(long, value_name = "VERSION", default_value = Profile::V3_12.name(), conflicts_with_all = ["memgraph", "again"])]
+    profile: Profile,
     /// The operator serves one namespace, with a Role and no ClusterRole
     #[arg(long)]
     one_namespace: bool,
@@ -74,6 +79,16 @@ pub(crate) struct E2eArgs {
     list: bool,
 }
 
+/// What the distribution brings, and the package it comes in.
+const NEEDED: &[Needed] = &[
+    (&["containerd", "ctr"], "containerd"),
+    (&["runc"], "runc"),
+    (&["iptables"], "iptables"),
+    (&["/usr/lib/cni/bridge"], "containernetworking-plugins"),
+];
+/// The same, to build a program that is statically linked.
+const BUILDING: &[Needed] = &[(&["musl-gcc"], "musl-tools")];
+
 /// All that was run. What went wrong does not take away what was measured.
 #[derive(Default)]
 struct Went {
@@ -86,6 +101,17 @@ impl Went {
         println!("FAILED {name}: {error:#}");
         place.tell();
         self.failed.push((name, error));
+    }
+}
+
+impl Went {
+    /// What a person had to decide is a failure of the suite after which he had to, whatever its clients noticed.
+    fn needed_a_human(&mut self, place: &Place<'_>, error: &Error) {
+        let name = self.rows.last_mut().map_or("start", |row| {
+            row.failed = true;
+            row.suite.name
+        });
+        self.failed(place, name, anyhow!("needed a human: {error:#}"));
     }
 }
 
@@ -107,7 +133,16 @@ pub(crate) fn e2e(workspace: &Workspace, args: &E2eArgs) -> Result<Verdict> {
     let place = if args.again {
         Place::found(workspace, args.nodes, program)?
     } else {
-        let place = Place::prepare(workspace, args.nodes, program, args.memgraph.as_deref())?;
+        packages::ensure(workspace, NEEDED)?;
+        if program.is_none() {
+            packages::ensure(workspace, BUILDING)?;
+            image::ensure_target(workspace)?;
+        }
+        let databases = match args.memgraph.as_deref() {
+            Some(program) => Databases::Real(program),
+            None => Databases::StandIn(args.profile),
+        };
+        let place = Place::prepare(workspace, args.nodes, program, databases)?;
         println!("databases: {}", place.databases());
         if let Err(error) = place.up().and_then(|()| install(&place, args)) {
             went.failed(&place, "start", error);
@@ -173,10 +208,14 @@ fn run(place: &Place<'_>, chosen: &[&'static Suite], rounds: u32, went: &mut Wen
     for suite in chosen {
         for round in 1..=rounds {
             if let Err(error) = place.until_whole() {
-                let error = error
-                    .context("the cluster does not become whole: neither this suite nor a later one was run");
-                went.failed(place, suite.name, error);
-                return;
+                went.needed_a_human(place, &error);
+                if let Err(error) = place.approve_and_wait() {
+                    let error = error.context(
+                        "the cluster does not become whole: neither this suite nor a later one was run",
+                    );
+                    went.failed(place, suite.name, error);
+                    return;
+                }
             }
             if let Err(error) = play(place, suite, round, &mut went.rows) {
                 went.failed(place, suite.name, error);

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::look::{Node, text};
@@ -43,6 +44,40 @@ const SCYLLA: (&str, &str) = (
 /// As many claims as all suites make, wherever their pods are scheduled: a volume is used once.
 const VOLUMES: u8 = 12;
 
+/// Which Memgraph a stand-in imitates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    #[value(name = "3.12")]
+    V3_12,
+    #[value(name = "3.6")]
+    V3_6,
+}
+
+impl Profile {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::V3_12 => "3.12",
+            Self::V3_6 => "3.6",
+        }
+    }
+
+    /// The operator asks by the version that the tag says, and takes one that says none for the newest.
+    const fn tag(self) -> &'static str {
+        match self {
+            Self::V3_12 => TAG,
+            Self::V3_6 => "3.6.0-e2e",
+        }
+    }
+}
+
+/// What the databases are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Databases<'a> {
+    /// A program that was built elsewhere.
+    Real(&'a Path),
+    StandIn(Profile),
+}
+
 pub(crate) struct Place<'a> {
     workspace: &'a Workspace,
     folder: PathBuf,
@@ -67,7 +102,7 @@ impl<'a> Place<'a> {
         workspace: &'a Workspace,
         nodes: u8,
         program: Option<&Path>,
-        memgraph: Option<&Path>,
+        databases: Databases<'_>,
     ) -> Result<Self> {
         let mut build = workspace.command("bash");
         build.arg("e2e/kube/build.sh").args(PROGRAMS).arg("pause");
@@ -82,9 +117,14 @@ impl<'a> Place<'a> {
         let made = |name: &str, tag: &str, program: &Path, entrypoint: &[&str]| {
             image::pack(workspace, &out, name, tag, program, entrypoint).map(|packed| packed.archive)
         };
-        let (database, archive) = match memgraph {
-            Some(memgraph) => (MEMGRAPH, real(workspace, &out, memgraph)?),
-            None => (STAND_IN, made(STAND_IN, TAG, &program, image::STAND_IN)?),
+        let (database, tag, archive) = match databases {
+            Databases::Real(memgraph) => (MEMGRAPH, TAG, real(workspace, &out, memgraph)?),
+            Databases::StandIn(profile) => {
+                let flag = format!("--profile={}", profile.name());
+                let entrypoint = [image::STAND_IN, &[&flag]].concat();
+                let tag = profile.tag();
+                (STAND_IN, tag, made(STAND_IN, tag, &program, &entrypoint)?)
+            }
         };
         Ok(Self {
             workspace,
@@ -101,7 +141,7 @@ impl<'a> Place<'a> {
             programs,
             program,
             nodes,
-            image: format!("{database}:{TAG}"),
+            image: format!("{database}:{tag}"),
         })
     }
 
@@ -131,6 +171,8 @@ impl<'a> Place<'a> {
     pub(crate) fn databases(&self) -> &'static str {
         if self.image.starts_with(&format!("{MEMGRAPH}:")) {
             "a real Memgraph"
+        } else if self.image.ends_with(Profile::V3_6.tag()) {
+            "stand-ins of Memgraph 3.6"
         } else {
             "stand-ins of Memgraph 3.12"
         }

@@ -110,44 +110,6 @@ pub(crate) const SUITES: &[Suite] = &[
         ..PLAIN
     },
     Suite {
-        name: "freeze",
-        about: "every process on MAIN's node stops for 20 s and goes on",
-        before: nodes::leader_elsewhere,
-        fault: nodes::freeze,
-        goal: Some(Goal::HANG),
-        ..PLAIN
-    },
-    Suite {
-        name: "partition",
-        about: "MAIN's node is cut off for 20 s",
-        before: nodes::leader_elsewhere,
-        fault: nodes::partition,
-        ..PLAIN
-    },
-    Suite {
-        name: "partition-leader",
-        about: "the same, and the operator that leads is on it",
-        before: nodes::leader_beside_main,
-        fault: nodes::partition,
-        ..PLAIN
-    },
-    Suite {
-        name: "power-cut",
-        about: "MAIN's node loses its power, and boots again when somebody else serves",
-        before: nodes::leader_elsewhere,
-        fault: nodes::power_cut,
-        goal: Some(Goal::POWER_CUT),
-        ..PLAIN
-    },
-    Suite {
-        name: "power-cut-leader",
-        about: "the same, and the operator that leads is on it",
-        before: nodes::leader_beside_main,
-        fault: nodes::power_cut,
-        goal: Some(Goal::POWER_CUT_LEADER),
-        ..PLAIN
-    },
-    Suite {
         name: "diverged-then-delete",
         about: "an ASYNC replica diverges, and MAIN's pod is deleted without grace: a new MAIN serves, the replica is reset",
         before: resets::young_term,
@@ -196,6 +158,45 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "a RingCluster of stand-ins: it sleeps and wakes, a member leaves, another gets a new volume",
         fault: ring::lives,
         everywhere: true,
+        ..PLAIN
+    },
+    // What happens to nodes comes last: a node that does not come back keeps nothing else from being run.
+    Suite {
+        name: "freeze",
+        about: "every process on MAIN's node stops for 20 s and goes on",
+        before: nodes::leader_elsewhere,
+        fault: nodes::freeze,
+        goal: Some(Goal::HANG),
+        ..PLAIN
+    },
+    Suite {
+        name: "partition",
+        about: "MAIN's node is cut off for 20 s",
+        before: nodes::leader_elsewhere,
+        fault: nodes::partition,
+        ..PLAIN
+    },
+    Suite {
+        name: "partition-leader",
+        about: "the same, and the operator that leads is on it",
+        before: nodes::leader_beside_main,
+        fault: nodes::partition,
+        ..PLAIN
+    },
+    Suite {
+        name: "power-cut",
+        about: "MAIN's node loses its power, and boots again when somebody else serves",
+        before: nodes::leader_elsewhere,
+        fault: nodes::power_cut,
+        goal: Some(Goal::POWER_CUT),
+        ..PLAIN
+    },
+    Suite {
+        name: "power-cut-leader",
+        about: "the same, and the operator that leads is on it",
+        before: nodes::leader_beside_main,
+        fault: nodes::power_cut,
+        goal: Some(Goal::POWER_CUT_LEADER),
         ..PLAIN
     },
 ];

@@ -156,6 +156,17 @@ pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     crate::drills::built(&String::from_utf8(said)?)
 }
 
+/// The standard library for [`TARGET`]. Without rustup it is looked for by the compiler, which says what is missing.
+pub(crate) fn ensure_target(workspace: &Workspace) -> Result<()> {
+    let mut command = workspace.command("rustup");
+    command.args(["target", "add", TARGET]);
+    if command.output().is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    println!("rustup did not add {TARGET}; the build says if it is missing");
+    Ok(())
+}
+
 fn cargo_home() -> Result<PathBuf> {
     std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)

@@ -112,7 +112,6 @@ pub struct TargetChange {
 #[serde(rename_all = "camelCase", default)]
 pub struct ScheduleExceptionStatus {
     /// Does it count now?
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<ExceptionState>,
     /// A sentence for people.
     pub message: String,

@@ -4,31 +4,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the operator reports.
+// Written by merge patches, which keep what they do not name: an empty field is named too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemgraphClusterStatus {
     /// Which generation of the spec this is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `BOOTSTRAP` until a record serves, then `OPERATIONAL`.
     pub phase: String,
     /// The state that the record is in.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The highest term ever; never goes back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub term: Option<u64>,
     /// The pod that is MAIN, or is to become it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target_main_pod: Option<String>,
     /// Its partner.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target_sync_replica: Option<String>,
     /// `Open`, `Held` or `Closed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<String>,
     /// How far the SYNC replica is behind MAIN, in Memgraph's own count.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lag: Option<i64>,
     /// Why the last turn did what it did, or did nothing: rule and sentence.
     pub reasons: Vec<String>,
@@ -39,15 +33,12 @@ pub struct MemgraphClusterStatus {
     /// The last ten terms.
     pub history: Vec<TermStatus>,
     /// The last resets that were asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resets: Vec<ResetStatus>,
     /// Data that was set aside by resets, as the pods' helpers last said.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quarantines: Vec<QuarantineStatus>,
     /// Which database process runs in which container: what an operator that starts must know at once.
     pub processes: Vec<ProcessSeen>,
     /// A copy of the record, in case its ConfigMap is lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
 }
 
@@ -128,6 +119,9 @@ pub struct QuarantineStatus {
     pub id: u64,
     /// How large it is.
     pub bytes: u64,
+    /// It may hold a write that nobody else has: it is deleted only on request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
 }
 
 /// A database process and the container it runs in.

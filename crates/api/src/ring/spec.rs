@@ -96,6 +96,10 @@ pub struct RingClusterSpec {
     #[schemars(length(max = 256))]
     #[x_kube(validation = Rule::new("self.startsWith('/')").message("spec.command is the absolute path of the database's program, such as /usr/bin/scylla"))]
     pub command: Option<String>,
+    /// The user of the database, by number. Cassandra is 999:999, as in its official image; the image of ScyllaDB begins
+    /// as root, so for it nothing is said unless this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<RunAs>,
     /// More arguments for the database; for Cassandra, options of Java. Those that the protocol depends on are ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 512)))]
@@ -116,6 +120,18 @@ pub struct RingClusterSpec {
     /// Change nothing for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
+}
+
+/// A user, by number: Kubernetes cannot tell whether a name is root.
+#[derive(KubeSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunAs {
+    /// The user.
+    #[x_kube(validation = Rule::new("self >= 1").message("spec.runAs.user is 0, which is root; leave spec.runAs out to run as the image says"))]
+    pub user: u32,
+    /// Its group; the volume is made writable for it.
+    #[x_kube(validation = Rule::new("self >= 1").message("spec.runAs.group is 0, which is root's; write the group of the user"))]
+    pub group: u32,
 }
 
 fn datacenter() -> String {

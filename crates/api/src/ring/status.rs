@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the operator reports.
+// Written by merge patches, which keep what they do not name: an empty field is named too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RingClusterStatus {
     /// Which generation of the spec this is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// How many members are on record, of how many that are declared: `3/3`.
     pub summary: String,
@@ -18,14 +18,12 @@ pub struct RingClusterStatus {
     /// Why the last turn did what it did, or did nothing.
     pub reasons: Vec<String>,
     /// The checks of a replacement that is thought about, the held ones first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckStatus>,
     /// Ready, StorageLost, ReplacementHeld, ReplacementFailed, Progressing.
     pub conditions: Vec<Condition>,
     /// The members, as they are on record and as they were last seen.
     pub members: Vec<MemberStatus>,
     /// The last replacements.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replacements: Vec<ReplacementStatus>,
 }
 

@@ -412,7 +412,7 @@ mod tests {
                 volume: VolumeId(ids[3]),
                 name: RegistrationName::Strict(Ordinal(1 - pod), Gen(numbers[1])),
             };
-            let reset = Reset { pod: Ordinal(2), process: ProcessId(ids[3]), id: ResetId(numbers[2]), term: Term(3), since: Time(numbers[0]) };
+            let reset = Reset { pod: Ordinal(2), process: ProcessId(ids[3]), id: ResetId(numbers[2]), term: Term(3), since: Time(numbers[0]), keep: flags[6] };
             let mut record = Record::initialising(Term(numbers[3]), begun.clone(), Time(numbers[2]));
             record.state = state;
             record.writes = writes;

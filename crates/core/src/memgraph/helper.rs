@@ -147,6 +147,9 @@ pub struct Quarantine {
     pub id: ResetId,
     /// How large it is.
     pub bytes: u64,
+    /// It may hold a write that nobody else has: only a human deletes it (R20). Helpers of the first versions do not say.
+    #[serde(default)]
+    pub kept: bool,
 }
 
 /// What is on a pod's volume, as its helper says.
@@ -176,10 +179,11 @@ pub struct Purge {
 }
 
 impl VolumeReport {
-    /// What is beyond the number to be kept, the oldest first.
+    /// What is beyond the number to be kept, the oldest first. What is kept whatever the number is does not count.
     pub fn beyond(&self, keep: usize) -> Vec<ResetId> {
-        let many = self.quarantines.len().saturating_sub(keep);
-        self.quarantines.iter().take(many).map(|q| q.id).collect()
+        let trimmed = self.quarantines.iter().filter(|q| !q.kept);
+        let many = trimmed.clone().count().saturating_sub(keep);
+        trimmed.take(many).map(|q| q.id).collect()
     }
 
     /// Is there room for a clean copy beside the one that is set aside? It will be as large as that of MAIN, or as the
@@ -247,6 +251,7 @@ mod tests {
             id: ResetId(9),
             term: Term(4),
             since: Time::ZERO,
+            keep: false,
         })
     }
 
@@ -363,6 +368,7 @@ mod tests {
                 .map(|id| Quarantine {
                     id: ResetId(*id),
                     bytes: 1,
+                    kept: false,
                 })
                 .collect(),
         }
@@ -374,6 +380,21 @@ mod tests {
         assert_eq!(volume.beyond(1), [ResetId(3), ResetId(8)]);
         assert_eq!(volume.beyond(3), []);
         assert_eq!(volume.beyond(0).len(), 3);
+        let rebuilt = report(0, 0, &[40, 52, 61, 9]);
+        assert_eq!(
+            rebuilt.beyond(3),
+            [ResetId(40)],
+            "numbers begin anew, time does not"
+        );
+    }
+
+    #[test]
+    fn what_may_hold_a_lost_write_is_never_trimmed() {
+        let mut volume = report(0, 0, &[3, 8, 11, 12]);
+        volume.quarantines[0].kept = true;
+        assert_eq!(volume.beyond(1), [ResetId(8), ResetId(11)]);
+        assert_eq!(volume.beyond(3), []);
+        assert!(!volume.beyond(0).contains(&ResetId(3)));
     }
 
     #[test]

@@ -79,6 +79,37 @@ pub fn prepare(
     }
 }
 
+/// A request that was carried out. Numbers begin anew when a record was lost, and terms do not (R19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Which.
+    pub id: ResetId,
+    /// In which term it was decided. Not noted by the first versions.
+    pub term: Option<Term>,
+}
+
+impl Done {
+    /// Reads what is noted on a volume: `9 4`, or `9`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace().map(str::parse);
+        let id = ResetId(words.next()?.ok()?);
+        let term = words.next().transpose().ok()?.map(Term);
+        Some(Self { id, term })
+    }
+
+    /// Was it this one?
+    fn was(self, marker: Marker) -> bool {
+        self.id == marker.id && self.term.is_none_or(|term| term == marker.term)
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.id.0)?;
+        self.term.map_or(Ok(()), |Term(term)| write!(f, " {term}"))
+    }
+}
+
 /// What is on a volume before its database starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
@@ -87,10 +118,10 @@ pub struct Volume {
     /// The pod that was last prepared on this volume, so that ran on it last.
     pub last_pod: Option<PodUid>,
     /// The last request that was carried out.
-    pub done: Option<ResetId>,
+    pub done: Option<Done>,
     /// There is data.
     pub data: bool,
-    /// Data was set aside for these requests.
+    /// Data was set aside for these requests, the oldest first.
     pub set_aside: Vec<ResetId>,
 }
 
@@ -101,10 +132,15 @@ pub enum Next {
     Start,
     /// Read the record, then decide again.
     Ask,
-    /// Set the data aside under this id, then finish.
-    SetAside(ResetId),
+    /// Set the data aside, then finish.
+    SetAside {
+        /// Under this id.
+        id: ResetId,
+        /// It is never trimmed (R20).
+        keep: bool,
+    },
     /// The data was set aside: note that this request was carried out, and remove the marker.
-    Finish(ResetId),
+    Finish(Marker),
     /// Keep the data, and set the marker aside.
     Stale(Stale),
     /// Neither wipe nor start: read the record again in a while.
@@ -116,7 +152,8 @@ pub enum Next {
 pub enum Stale {
     /// It cannot be read, or was not written by this operator.
     Unreadable,
-    /// The data of this request was set aside before, and is back: somebody put it there.
+    /// Data was set aside under this number before, and there is data again: somebody put it back, or the number was used
+    /// by a record that was lost.
     PutBack,
     /// There is no record that could ask for it.
     NoRecord,
@@ -130,7 +167,7 @@ impl fmt::Display for Stale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unreadable => "it cannot be read, so it asks for nothing",
-            Self::PutBack => "its data was set aside before and somebody put it back",
+            Self::PutBack => "data was set aside under its number before, and there is data again",
             Self::NoRecord => "there is no record that asks for it",
             Self::OtherPod => "another pod than the one that was judged ran on this volume since",
             Self::NotAsked => "the record does not ask for it (any more)",
@@ -158,14 +195,14 @@ pub fn next(volume: &Volume, me: Ordinal, asked: Option<Asked<'_>>) -> Next {
     let Some(file) = MarkerFile::parse(text) else {
         return Next::Stale(Stale::Unreadable);
     };
-    if *done == Some(file.id) {
-        return Next::Finish(file.id);
+    if done.is_some_and(|done| done.was(file.marker())) {
+        return Next::Finish(file.marker());
     }
     if set_aside.contains(&file.id) {
         return if *data {
             Next::Stale(Stale::PutBack)
         } else {
-            Next::Finish(file.id)
+            Next::Finish(file.marker())
         };
     }
     let Some(asked) = asked else {
@@ -179,14 +216,25 @@ pub fn next(volume: &Volume, me: Ordinal, asked: Option<Asked<'_>>) -> Next {
         Rules::ALL,
     ) {
         Prepare::Start => Next::Start,
-        Prepare::Wipe(id) if *data => Next::SetAside(id),
-        Prepare::Wipe(id) => Next::Finish(id),
+        Prepare::Wipe(id) if *data => Next::SetAside {
+            id,
+            keep: keeps(asked),
+        },
+        Prepare::Wipe(_) => Next::Finish(file.marker()),
         Prepare::Wait => Next::Wait,
         Prepare::Stale => Next::Stale(match asked {
             Asked::NoRecord => Stale::NoRecord,
             _ if *last_pod != Some(file.pod_uid) => Stale::OtherPod,
             _ => Stale::NotAsked,
         }),
+    }
+}
+
+/// Is what the record asks to set aside to be kept?
+fn keeps(asked: Asked<'_>) -> bool {
+    match asked {
+        Asked::Record(record) => record.reset.is_some_and(|reset| reset.keep),
+        Asked::NoAnswer | Asked::NoRecord => false,
     }
 }
 
@@ -211,6 +259,10 @@ mod tests {
         term: Term(4),
     };
     const LAST: ProcessId = ProcessId(7);
+    const WIPE: Next = Next::SetAside {
+        id: ResetId(9),
+        keep: false,
+    };
 
     fn record() -> Record {
         let pod_0 = Candidate {
@@ -228,6 +280,7 @@ mod tests {
             id: ResetId(9),
             term: Term(4),
             since: Time::ZERO,
+            keep: false,
         })
     }
 
@@ -331,7 +384,7 @@ mod tests {
     #[test]
     fn a_request_that_the_record_has_is_carried_out_and_nothing_without_the_record() {
         assert_eq!(next(&volume(), ME, None), Next::Ask);
-        assert_eq!(told(&volume()), Next::SetAside(ResetId(9)));
+        assert_eq!(told(&volume()), WIPE);
         assert_eq!(next(&volume(), ME, Some(Asked::NoAnswer)), Next::Wait);
         let no_record = next(&volume(), ME, Some(Asked::NoRecord));
         assert_eq!(no_record, Next::Stale(Stale::NoRecord));
@@ -370,26 +423,54 @@ mod tests {
     #[test]
     fn a_request_moves_data_once_and_ends_what_it_began_without_asking() {
         let done = Volume {
-            done: Some(ResetId(9)),
+            done: Done::parse("9 4"),
             ..volume()
         };
-        assert_eq!(
-            next(&done, ME, None),
-            Next::Finish(ResetId(9)),
-            "the marker again"
-        );
+        assert_eq!(next(&done, ME, None), Next::Finish(MARKER), "the marker again");
         let moved = Volume {
             data: false,
             set_aside: vec![ResetId(9)],
             ..volume()
         };
-        assert_eq!(next(&moved, ME, None), Next::Finish(ResetId(9)), "cut off");
+        assert_eq!(next(&moved, ME, None), Next::Finish(MARKER), "cut off");
         let back = Volume { data: true, ..moved };
         assert_eq!(told(&back), Next::Stale(Stale::PutBack));
         let empty = Volume {
             data: false,
             ..volume()
         };
-        assert_eq!(told(&empty), Next::Finish(ResetId(9)), "nothing to set aside");
+        assert_eq!(told(&empty), Next::Finish(MARKER), "nothing to set aside");
+    }
+
+    #[test]
+    fn a_number_that_was_used_in_another_term_is_another_request() {
+        let noted = |text| Volume {
+            done: Done::parse(text),
+            ..volume()
+        };
+        assert_eq!(told(&noted("9 3")), WIPE, "of a record that was lost");
+        assert_eq!(
+            told(&noted("9")),
+            Next::Finish(MARKER),
+            "noted by an older version"
+        );
+        assert_eq!(told(&noted("nine")), WIPE);
+        for text in ["9", "9 3"] {
+            assert_eq!(
+                Done::parse(text).map(|done| done.to_string()).as_deref(),
+                Some(text)
+            );
+        }
+    }
+
+    #[test]
+    fn the_record_says_whether_what_is_set_aside_is_kept() {
+        let mut record = record();
+        record.reset.as_mut().unwrap().keep = true;
+        let kept = Next::SetAside {
+            id: ResetId(9),
+            keep: true,
+        };
+        assert_eq!(next(&volume(), ME, Some(Asked::Record(&record))), kept);
     }
 }

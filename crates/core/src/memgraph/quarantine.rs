@@ -1,14 +1,37 @@
 //! Which data that was set aside is deleted. Pure.
 //!
 //! It may be the last copy of something: it goes when a human says so, or when there are more than are to be kept and
-//! the clean replica that took its place is `ready`.
+//! the clean replica that took its place is `ready`. What may hold a write that nobody else has goes only when a human
+//! says so (R20).
 
 use super::helper::{Purge, VolumeReport};
 use super::ids::{Ordinal, ResetId};
 use super::observed::{Observed, Status};
 use super::record::{Record, State};
 use super::view::View;
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// What is noted on a volume beside data that is set aside.
+///
+/// The order in which it was done is not that of the numbers: they begin anew when a record was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Note {
+    /// When, by a clock that never goes back on this volume.
+    pub at: Time,
+    /// Only a human deletes it (R20).
+    pub keep: bool,
+}
+
+impl Note {
+    /// After all of these, whatever the clock of this machine says: a volume moves from one to the next.
+    pub fn after(before: impl IntoIterator<Item = Self>, now: Time, keep: bool) -> Self {
+        let last = before.into_iter().map(|note| note.at).max();
+        let at = last.map_or(now, |Time(last)| now.max(Time(last.saturating_add(1))));
+        Self { at, keep }
+    }
+}
 
 /// What a human wants to be deleted, and how many are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,4 +73,24 @@ fn is_ready(record: &Record, seen: &Observed, pod: Ordinal) -> bool {
     main.is_some_and(|answer| {
         View::registrations_of(answer, pod).any(|r| r.attached && r.status == Status::Ready)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_aside_later_is_noted_as_later() {
+        let at = |at| Note {
+            at: Time(at),
+            keep: false,
+        };
+        assert_eq!(Note::after([], Time(5), false), at(5));
+        assert_eq!(Note::after([at(3), at(4)], Time(5), false), at(5));
+        assert_eq!(
+            Note::after([at(9), at(4)], Time(5), false),
+            at(10),
+            "a clock that is late"
+        );
+    }
 }

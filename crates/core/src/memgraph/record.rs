@@ -149,6 +149,10 @@ pub struct Reset {
     pub term: Term,
     /// When (wall clock; a reset that does not end is given up, so that it blocks no other).
     pub since: Time,
+    /// What is set aside may hold a write that nobody else has: it is never trimmed (R20). Written only if it is so,
+    /// because the first versions do not know it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
 }
 
 /// A process that a promote may still hit, because somebody else may send it or have it outstanding (R34).

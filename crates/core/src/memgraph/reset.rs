@@ -48,6 +48,7 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
         id: ResetId(view.record.revision.next().0),
         term: view.record.term,
         since: view.now,
+        keep: !wished && view.rules().on(Rule::R20) && may_hold_lost_write(main, pod, answer),
     };
     let next = forget_gone(view, view.record.resetting(reset));
     let why = if wished {
@@ -209,6 +210,14 @@ fn refusal(view: &View<'_>, main: &Main, pod: Ordinal) -> Option<Plan> {
         return refuse(Rule::R20, Why::MayHoldLostWrite { pod });
     }
     None
+}
+
+/// An ASYNC replica that did not follow this MAIN since it took the office may have what the one before sent to it and to
+/// nobody else, and acknowledged (R20). A mark of another database says nothing about whom it followed.
+fn may_hold_lost_write(main: &Main, pod: Ordinal, answer: &Answer) -> bool {
+    let mark = answer.data.and_then(|d| d.mark);
+    let followed = mark.is_some_and(|m| main.was_followed_by(m.term));
+    !pod.is_authority() && (!followed || has_foreign_data(main, answer))
 }
 
 /// Has this pod of the pair followed this MAIN since it took the office? Then it is no ex-MAIN that rejoins: it may have

@@ -50,7 +50,7 @@ rules! {
     R17 = "R17": "A registration that somebody dropped by hand is withdrawn from the record at once.",
     R18 = "R18": "The record is created before the first role command of a bootstrap.",
     R19 = "R19": "A rebuilt record begins above every term that status, data or gateways have seen.",
-    R20 = "R20": "A diverged ASYNC replica may hold the only copy of a write: no reset in the first minutes of a term.",
+    R20 = "R20": "A diverged ASYNC replica may hold the only copy of a write: no reset in the first minutes of a term, and its data is kept.",
     R21 = "R21": "Refused means refused twice on new connections, and a gateway that just got an answer vetoes.",
     R22 = "R22": "Clients of the read gateway are authenticated on MAIN, because replicas have no users.",
     R23 = "R23": "What Memgraph does not replicate is run again on the new MAIN before the gateway opens.",

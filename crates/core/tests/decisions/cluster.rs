@@ -453,6 +453,7 @@ impl Situation {
                 id: ResetId(20),
                 term: r.term,
                 since: ago(1000),
+                keep: false,
             };
             r.reset = Some(reset);
         })

@@ -95,6 +95,7 @@ fn asked_to_wipe() -> Record {
         id: ResetId(20),
         term: TERM,
         since: super::cluster::NOW,
+        keep: false,
     };
     cluster()
         .unprotected()

@@ -11,6 +11,7 @@ fn volume(ids: &[u64]) -> VolumeReport {
     let aside = |id: &u64| Quarantine {
         id: ResetId(*id),
         bytes: 1,
+        kept: false,
     };
     VolumeReport {
         pod_uid: PodUid(0xf2),

@@ -4,7 +4,8 @@ use super::cluster::{Situation, ago, cluster, process, second};
 use super::render::assert_table;
 use mainstay_core::memgraph::ids::{DatabaseId, Ordinal, Pods, ProcessId, Term};
 use mainstay_core::memgraph::observed::{Approval, Refusal, Status};
-use mainstay_core::memgraph::record::{Reset, Sync, Writes};
+use mainstay_core::memgraph::plan::Step;
+use mainstay_core::memgraph::record::{Record, Reset, Sync, Writes};
 use mainstay_core::memgraph::spec::WritesWithoutSync;
 use std::time::Duration;
 
@@ -395,6 +396,7 @@ fn a_reset_under_way() {
                     id: mainstay_core::memgraph::ids::ResetId(20),
                     term: r.term,
                     since: ago(1000),
+                    keep: false,
                 }))
             ),
             ("it is about the protected pod", cluster().resetting(1)),
@@ -412,4 +414,51 @@ fn a_reset_under_way() {
             ),
         ]
     );
+}
+
+#[test]
+fn what_may_hold_a_lost_write_is_kept() {
+    let kept = |situation: Situation| {
+        let written = situation.plan().steps.into_iter().find_map(|p| match p.step {
+            Step::WriteRecord(record) => record.reset.map(|reset| reset.keep),
+            _ => None,
+        });
+        written.expect("it is reset")
+    };
+    let office = |from| move |s: Situation| s.record(|r| r.main.as_mut().unwrap().office_from = Term(from));
+    assert!(
+        !kept(office(2)(async_pod().mark(2, Some(2)))),
+        "it followed this MAIN"
+    );
+    assert!(
+        kept(office(3)(async_pod().mark(2, Some(2)))),
+        "it followed the one before"
+    );
+    let rival = |r: &mut Record| r.main.as_mut().unwrap().rival = Some(Term(2));
+    assert!(
+        kept(office(1)(async_pod().mark(2, Some(2))).record(rival)),
+        "the other pod of the pair marked it, and never served"
+    );
+    assert!(
+        kept(async_pod().mark(2, None).approves(2)),
+        "nobody knows whom it followed"
+    );
+    assert!(
+        !kept(ex_main()),
+        "nobody was told that what only an ex-MAIN has is there"
+    );
+    let wished = cluster().wishing(|w| {
+        w.reset = Some(Approval {
+            pod: Ordinal(2),
+            process: process(2),
+        });
+    });
+    assert!(
+        !kept(office(3)(wished.mark(2, Some(2)))),
+        "a human wants it to go"
+    );
+    let foreign = cluster()
+        .unregistered(2)
+        .data(2, |d| d.database = DatabaseId(0xf0));
+    assert!(kept(foreign), "of another database");
 }

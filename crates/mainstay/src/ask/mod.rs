@@ -121,7 +121,7 @@ pub(crate) fn why(arguments: WhyArguments) -> ExitCode {
         );
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         let path = format!("/api/v1/clusters/{namespace}/{cluster}");
-        let asked = forward::ask_leader(&client, &path).await;
+        let asked = forward::ask_leaders(&client, &path).await;
         if place.json {
             println!("{}", serde_json::to_string_pretty(&asked?)?);
             return Ok(());

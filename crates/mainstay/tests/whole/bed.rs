@@ -320,14 +320,16 @@ impl Whole {
         Ok(all.items.into_iter().filter_map(|event| event.message).collect())
     }
 
+    /// The program, as a person would run it.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mainstay"));
+        command.args(args).arg("--kubeconfig").arg(&self.kubeconfig);
+        command
+    }
+
     /// Runs the program as a person would; what it printed.
     pub(crate) async fn mainstay(&self, args: &[&str]) -> Result<String> {
-        let output = Command::new(env!("CARGO_BIN_EXE_mainstay"))
-            .args(args)
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .output()
-            .await?;
+        let output = self.command(args).output().await?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(output.status.success(), "{args:?}: {output:?}");
         Ok(said)

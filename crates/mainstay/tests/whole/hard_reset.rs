@@ -2,7 +2,9 @@
 
 use crate::bed::{Whole, protected, serves};
 use anyhow::{Context, Result, ensure};
+use api::MemgraphCluster;
 use kube::api::DeleteParams;
+use kube::{Api, ResourceExt};
 use mainstay_core::memgraph::ids::{Ordinal, ProcessId, ResetId};
 use mainstay_core::memgraph::marker::{MarkerFile, Meant};
 use serde_json::json;
@@ -355,9 +357,25 @@ async fn a_human_asks_for_a_reset_and_purges_what_it_set_aside() -> Result<()> {
     whole
         .mainstay(&["quarantine", "purge", "memgraph-ha-2", &id.to_string()])
         .await?;
-    while !set_aside(&volume).is_empty() {
-        ensure!(Instant::now() < deadline, "not deleted");
-        sleep(Duration::from_millis(100)).await;
+    ensure!(set_aside(&volume).is_empty(), "it waits until it is deleted");
+    let clusters: Api<MemgraphCluster> = Api::namespaced(whole.client.clone(), "default");
+    let asked = clusters.get("memgraph-ha").await?.annotations().clone();
+    ensure!(
+        !asked.contains_key("mainstay.dev/purge-quarantine"),
+        "the wish is taken back: {asked:?}"
+    );
+    let listed = whole.mainstay(&["quarantine", "list"]).await?;
+    ensure!(listed == "nothing was set aside\n", "{listed}");
+    let again = ["quarantine", "purge", "memgraph-ha-2", &id.to_string()];
+    ensure!(whole.mainstay(&again).await.is_err(), "it is gone");
+    // And nothing is written about it again and again.
+    loop {
+        let before = clusters.get("memgraph-ha").await?.metadata.resource_version;
+        sleep(Duration::from_secs(3)).await;
+        if clusters.get("memgraph-ha").await?.metadata.resource_version == before {
+            break;
+        }
+        ensure!(Instant::now() < deadline, "the status is written for ever");
     }
     whole.end().await
 }

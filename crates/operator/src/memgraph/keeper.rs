@@ -25,6 +25,7 @@ use mainstay_core::memgraph::rules::{Rule, Rules};
 use mainstay_core::memgraph::spec::Spec;
 use mainstay_core::memgraph::{Plan, Record, decide};
 use mainstay_core::time::Time;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -156,7 +157,8 @@ impl Keeper {
                 _ => None,
             });
         let calm = calm(record.as_ref(), &look.observed);
-        let busy = asked.purge.is_some() || record.as_ref().is_some_and(|r| r.reset.is_some());
+        let purging = asked.purge.is_some_and(|(pod, id)| self.volumes.has(pod, id));
+        let busy = purging || record.as_ref().is_some_and(|r| r.reset.is_some());
         if calm && self.volumes.due(busy) {
             self.volumes.ask(&cluster, &look.workload, token.as_deref()).await;
         }
@@ -200,7 +202,7 @@ impl Keeper {
         }
         let quarantines = self.volumes.quarantines(&cluster);
         let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
-        told.quarantines = Some(quarantines);
+        told.quarantines = quarantines;
         told.setbacks = setbacks;
         if let Some(Rolling::Wait(why)) = rolling {
             told.notes
@@ -265,7 +267,7 @@ impl Keeper {
             observed: Some(look.observed),
             plan,
             acted,
-            quarantines: None,
+            quarantines: BTreeMap::new(),
             setbacks: Vec::new(),
             failed: 0,
             violations: violations.iter().map(ToString::to_string).collect(),

@@ -7,7 +7,7 @@ use crate::http::client::{PostError, get, post};
 use api::memgraph::QuarantineStatus;
 use futures::future::join_all;
 use mainstay_core::memgraph::helper::{PURGE_PATH, Purge, VOLUME_PATH, VolumeReport};
-use mainstay_core::memgraph::ids::{Ordinal, Pods};
+use mainstay_core::memgraph::ids::{Ordinal, Pods, ResetId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,12 @@ impl Volumes {
         &self.known
     }
 
+    /// Was this set aside, and is it there still? A wish to delete it may stay written after it was fulfilled.
+    pub fn has(&self, pod: Ordinal, id: ResetId) -> bool {
+        let known = self.known.get(&pod);
+        known.is_some_and(|report| report.quarantines.iter().any(|q| q.id == id))
+    }
+
     /// Who has no room for a second copy. Of whom nothing is known that is not said: the same helper would have to
     /// write the marker, so without it nothing is reset.
     pub fn crowded(&self, main: Option<Ordinal>) -> Pods {
@@ -62,14 +68,17 @@ impl Volumes {
         full.map(|(pod, _)| *pod).collect()
     }
 
-    /// For the status.
-    pub fn quarantines(&self, cluster: &Cluster) -> Vec<QuarantineStatus> {
-        let each = self.known.iter().flat_map(|(pod, report)| {
-            report.quarantines.iter().map(|quarantine| QuarantineStatus {
-                pod: cluster.name.pod(*pod),
+    /// For the status, of each pod whose helper answered: by its name.
+    pub fn quarantines(&self, cluster: &Cluster) -> BTreeMap<String, Vec<QuarantineStatus>> {
+        let each = self.known.iter().map(|(pod, report)| {
+            let pod = cluster.name.pod(*pod);
+            let all = report.quarantines.iter().map(|quarantine| QuarantineStatus {
+                pod: pod.clone(),
                 id: quarantine.id.0,
                 bytes: quarantine.bytes,
-            })
+                kept: quarantine.kept,
+            });
+            (pod.clone(), all.collect())
         });
         each.collect()
     }

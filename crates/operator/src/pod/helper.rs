@@ -49,7 +49,7 @@ pub struct Helper<D> {
     /// Which pod.
     pub me: Me,
     /// Its volume; one change at a time.
-    pub volume: Mutex<DataVolume<D>>,
+    pub volume: Arc<Mutex<DataVolume<D>>>,
     /// Reads the record.
     pub ask: Ask,
     /// What whoever asks for something must show.
@@ -75,6 +75,8 @@ enum Refused {
     OtherPod,
     #[error("{0:#}")]
     Volume(#[from] ChangeError),
+    #[error("cut off")]
+    CutOff,
 }
 
 impl Refused {
@@ -88,7 +90,7 @@ impl Refused {
             Self::NotMarked(NotMarked::OtherPod | NotMarked::NotAsked) | Self::OtherPod => {
                 StatusCode::CONFLICT
             }
-            Self::Volume(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Volume(_) | Self::CutOff => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
@@ -175,14 +177,16 @@ impl<D: Disk + Send + 'static> Helper<D> {
             Err(_) => Asked::NoAnswer,
         };
         let file = mark(&self.me, meant, asked, rfc3339(wall()))?;
-        self.volume.lock().await.mark(&file.render()?)?;
+        let marker = file.render()?;
+        self.on_volume(move |volume| volume.mark(&marker)).await?;
         println!("Magic marker file created successfully: the next start of this pod is a hard reset");
         Ok(text(StatusCode::OK, "{}\n".to_owned()))
     }
 
     async fn volume(&self, request: &Request<Incoming>) -> Result<Answer, Refused> {
         self.admit(request).await?;
-        let report = self.volume.lock().await.report(self.me.uid)?;
+        let uid = self.me.uid;
+        let report = self.on_volume(move |volume| volume.report(uid)).await?;
         Ok(text(StatusCode::OK, serde_json::to_string(&report)?))
     }
 
@@ -192,12 +196,26 @@ impl<D: Disk + Send + 'static> Helper<D> {
         if pod_uid != self.me.uid {
             return Err(Refused::OtherPod);
         }
-        let mut volume = self.volume.lock().await;
-        for id in ids {
-            volume.purge(id)?;
-            println!("Deleted the data that was set aside by request {}", id.0);
-        }
+        self.on_volume(move |volume| {
+            for id in ids {
+                volume.purge(id)?;
+                println!("Deleted the data that was set aside by request {}", id.0);
+            }
+            Ok(())
+        })
+        .await?;
         Ok(text(StatusCode::OK, "{}\n".to_owned()))
+    }
+
+    /// Beside the one thread that answers: a disk may take minutes to delete a large copy, and the kubelet would end a
+    /// pod whose helper does not answer meanwhile.
+    async fn on_volume<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut DataVolume<D>) -> Result<T, ChangeError> + Send + 'static,
+    ) -> Result<T, Refused> {
+        let mut volume = Arc::clone(&self.volume).lock_owned().await;
+        let done = tokio::task::spawn_blocking(move || work(&mut volume)).await;
+        Ok(done.map_err(|_| Refused::CutOff)??)
     }
 
     async fn pre_stop(&self) -> Answer {
@@ -227,3 +245,6 @@ fn text(status: StatusCode, body: String) -> Answer {
     *answer.status_mut() = status;
     answer
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use crate::memgraph::stored::{ReadRecordError, Stored};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use mainstay_core::memgraph::Record;
-use mainstay_core::memgraph::ids::{Ordinal, PodUid, ResetId};
+use mainstay_core::memgraph::ids::{Ordinal, PodUid};
 use mainstay_core::memgraph::objects::ClusterName;
 use mainstay_core::memgraph::prepare::{Asked, Next, next};
 use std::time::Duration;
@@ -103,13 +103,18 @@ pub async fn prepare<D: Disk>(
                 say("No hard reset requested");
                 break;
             }
-            Next::SetAside(id) => {
+            Next::SetAside { id, keep } => {
                 say("Performing FULL data cleanup...");
-                volume.set_aside(id)?;
+                volume.set_aside(id, keep)?;
                 say(&format!("The data is in {}", volume.quarantine(id).display()));
+                if keep {
+                    say(
+                        "It may hold a write that nobody else has: it stays until `mainstay quarantine purge`",
+                    );
+                }
             }
-            Next::Finish(ResetId(id)) => {
-                volume.finish(ResetId(id))?;
+            Next::Finish(marker) => {
+                volume.finish(marker)?;
                 say("Hard reset complete - pod will start with clean slate");
                 break;
             }

@@ -1,12 +1,16 @@
 //! The volume of a database pod.
 
 use super::disk::Disk;
+use crate::clock::wall;
 use mainstay_core::memgraph::helper::{Quarantine, VolumeReport};
 use mainstay_core::memgraph::ids::{PodUid, ResetId};
 use mainstay_core::memgraph::marker::{DATA_FOLDER_NAME, MARKER_FILE};
-use mainstay_core::memgraph::prepare::Volume;
+use mainstay_core::memgraph::prepare::{Done, Marker, Volume};
+use mainstay_core::memgraph::quarantine::Note;
+use mainstay_core::time::Time;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -75,12 +79,9 @@ impl<D: Disk> DataVolume<D> {
             marker: self.text(MARKER_FILE)?,
             // Written by us as a whole: what cannot be read says nothing.
             last_pod: self.text(LAST_POD)?.and_then(|text| text.trim().parse().ok()),
-            done: self
-                .text(DONE)?
-                .and_then(|text| text.trim().parse().ok())
-                .map(ResetId),
+            done: self.text(DONE)?.as_deref().and_then(Done::parse),
             data: exists(&self.at(DATA_FOLDER_NAME))?,
-            set_aside: self.set_aside_before()?,
+            set_aside: self.set_aside_before()?.into_iter().map(|(id, _)| id).collect(),
         })
     }
 
@@ -93,33 +94,74 @@ impl<D: Disk> DataVolume<D> {
         }
     }
 
-    fn set_aside_before(&self) -> Result<Vec<ResetId>, ChangeError> {
+    /// What was set aside, the oldest first.
+    fn set_aside_before(&self) -> Result<Vec<(ResetId, Note)>, ChangeError> {
         let path = self.at(QUARANTINE);
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
             Err(error) => return Err(failed("cannot list", &path)(error)),
         };
-        let mut ids = Vec::new();
+        let mut all = Vec::new();
         for entry in entries {
-            let name = entry.map_err(failed("cannot list", &path))?.file_name();
-            ids.extend(name.to_str().and_then(|name| name.parse().ok()).map(ResetId));
+            let entry = entry.map_err(failed("cannot list", &path))?;
+            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(id) = id.map(ResetId) {
+                all.push((id, self.noted(id)?));
+            }
         }
-        ids.sort_unstable();
-        Ok(ids)
+        all.sort_unstable_by_key(|(id, note)| (note.at, *id));
+        Ok(all)
     }
 
-    /// Moves the data under this id, at once or not at all, and sees that it is gone.
-    pub fn set_aside(&mut self, id: ResetId) -> Result<(), ChangeError> {
+    /// What is noted about it. The first versions noted nothing: then it is as old as its folder's last change, which was
+    /// to be moved. A note that is there and cannot be read may have said that it is to be kept.
+    fn noted(&self, id: ResetId) -> Result<Note, ChangeError> {
+        let text = self.text(&format!("{QUARANTINE}/{}", note_name(id)))?;
+        if let Some(note) = text.as_ref().and_then(|text| serde_json::from_str(text).ok()) {
+            return Ok(note);
+        }
+        let path = self.quarantine(id);
+        let meta = fs::metadata(&path).map_err(failed("cannot look at", &path))?;
+        let millis = meta
+            .ctime()
+            .saturating_mul(1000)
+            .saturating_add(meta.ctime_nsec() / 1_000_000);
+        Ok(Note {
+            at: Time(u64::try_from(millis).unwrap_or_default()),
+            keep: text.is_some(),
+        })
+    }
+
+    /// Moves the data under this id, at once or not at all, and sees that it is gone. What is noted about it is there
+    /// before: data without its note could be trimmed although it is to be kept.
+    pub fn set_aside(&mut self, id: ResetId, keep: bool) -> Result<(), ChangeError> {
         let (data, quarantine, to) = (
             self.at(DATA_FOLDER_NAME),
             self.at(QUARANTINE),
             self.quarantine(id),
         );
+        let before = self.set_aside_before()?;
+        let note = Note::after(before.into_iter().map(|(_, note)| note), wall(), keep);
         self.disk
             .make_folder(&quarantine)
             .map_err(failed("cannot make", &quarantine))?;
         self.sync_root()?;
+        let (path, new) = (
+            quarantine.join(note_name(id)),
+            quarantine.join(format!("{}.new", note_name(id))),
+        );
+        let text =
+            serde_json::to_string(&note).map_err(|error| failed("cannot write", &new)(error.into()))?;
+        self.disk
+            .write(&new, &format!("{text}\n"))
+            .map_err(failed("cannot write", &new))?;
+        self.disk
+            .rename(&new, &path)
+            .map_err(failed("cannot write", &path))?;
+        self.disk
+            .sync(&quarantine)
+            .map_err(failed("cannot sync", &quarantine))?;
         self.disk
             .rename(&data, &to)
             .map_err(failed("cannot set aside", &data))?;
@@ -142,19 +184,20 @@ impl<D: Disk> DataVolume<D> {
     /// off is never taken for a whole copy, and goes with the next one.
     pub fn purge(&mut self, id: ResetId) -> Result<(), ChangeError> {
         let (quarantine, from) = (self.at(QUARANTINE), self.quarantine(id));
-        let gone = quarantine.join(PURGED);
+        let (gone, note) = (quarantine.join(PURGED), quarantine.join(note_name(id)));
         self.disk
             .remove_folder(&gone)
             .map_err(failed("cannot delete", &gone))?;
-        if !exists(&from)? {
-            return Ok(());
+        if exists(&from)? {
+            self.disk
+                .rename(&from, &gone)
+                .map_err(failed("cannot rename", &from))?;
+            self.disk
+                .sync(&quarantine)
+                .map_err(failed("cannot sync", &quarantine))?;
         }
-        self.disk
-            .rename(&from, &gone)
-            .map_err(failed("cannot rename", &from))?;
-        self.disk
-            .sync(&quarantine)
-            .map_err(failed("cannot sync", &quarantine))?;
+        // Not before: what is noted holds for as long as the data is there.
+        self.disk.remove(&note).map_err(failed("cannot remove", &note))?;
         self.disk
             .remove_folder(&gone)
             .map_err(failed("cannot delete", &gone))
@@ -167,9 +210,10 @@ impl<D: Disk> DataVolume<D> {
             let what = "cannot ask for the room on";
             failed(what, &self.root)(error.into())
         })?;
-        let quarantines = seen.set_aside.iter().map(|id| Quarantine {
-            id: *id,
-            bytes: size(&self.quarantine(*id)),
+        let quarantines = self.set_aside_before()?.into_iter().map(|(id, note)| Quarantine {
+            id,
+            bytes: size(&self.quarantine(id)),
+            kept: note.keep,
         });
         Ok(VolumeReport {
             pod_uid,
@@ -181,8 +225,9 @@ impl<D: Disk> DataVolume<D> {
     }
 
     /// Notes that the request was carried out, and then removes the marker.
-    pub fn finish(&mut self, ResetId(id): ResetId) -> Result<(), ChangeError> {
-        self.note(DONE, &id.to_string())?;
+    pub fn finish(&mut self, Marker { id, term }: Marker) -> Result<(), ChangeError> {
+        let term = Some(term);
+        self.note(DONE, &Done { id, term }.to_string())?;
         let marker = self.at(MARKER_FILE);
         self.disk
             .remove(&marker)
@@ -226,6 +271,11 @@ impl<D: Disk> DataVolume<D> {
         let Self { root, disk } = self;
         disk.sync(root).map_err(failed("cannot sync", root))
     }
+}
+
+/// Beside the folder of the request. No number, so it is never taken for one.
+fn note_name(ResetId(id): ResetId) -> String {
+    format!("{id}.json")
 }
 
 /// How much a folder takes. A database works in it meanwhile: what goes away under our eyes takes nothing.

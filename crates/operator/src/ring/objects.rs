@@ -334,7 +334,7 @@ impl Site<'_> {
         let mut pod = json!({
             "serviceAccountName": self.account(rack),
             "terminationGracePeriodSeconds": 900,
-            "securityContext": { "seccompProfile": { "type": "RuntimeDefault" } },
+            "securityContext": crate::security::ring_pod(self.database().user()),
             "initContainers": [self.install()],
             "containers": containers,
             "volumes": [{ "name": "gate", "emptyDir": {} }],

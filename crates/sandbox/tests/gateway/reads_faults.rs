@@ -133,6 +133,7 @@ async fn a_replica_that_is_to_be_reset_is_left_at_once() {
         id: ResetId(1),
         term: Term(4),
         since: Time::ZERO,
+        keep: false,
     });
     world.tell(&record);
     left(&world).await;

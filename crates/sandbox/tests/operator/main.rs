@@ -9,6 +9,7 @@ mod manifests;
 mod mistakes;
 mod order;
 mod rights;
+mod statuses;
 mod through_gateway;
 #[path = "../shared/trap.rs"]
 mod trap;

@@ -93,7 +93,7 @@ invariants! {
     ResetTarget = "I5.1" []: "A reset is asked for only while a healthy MAIN serves, one at a time, and never of MAIN, candidate or protected pod.",
     ResetEvidence = "I5.2" []: "A reset is asked for only of the very process that was seen diverged or foreign.",
     ResetRoom = "I5.3" []: "A reset needs room for the quarantine and its share of the hour.",
-    ResetQuiet = "I5.4" [R20]: "A diverged ASYNC replica is not reset in the first minutes of a term without approval.",
+    ResetQuiet = "I5.4" [R20]: "A diverged ASYNC replica is not reset in the first minutes of a term without approval, and what it may have of a lost write is kept.",
     ResetSuspect = "I5.5" [R26]: "Nobody is reset on the word of a MAIN whose own history is the suspect.",
     MarkerOfRecord = "I5.6" []: "Marker and deletion are only for the reset that the record asks for, the marker first.",
     EndProcess = "I5.7" []: "A process is ended only if it is loose, a hanging SYNC replica, a suspect MAIN, a hanging MAIN whose successor was chosen, or a candidate whose volume has the claim.",

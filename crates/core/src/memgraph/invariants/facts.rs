@@ -154,6 +154,13 @@ impl<'a> Facts<'a> {
         pod.is_authority() && mark.is_some_and(|m| main.was_followed_by(m.term))
     }
 
+    /// Does this ASYNC pod have data that did not come from this MAIN (R20)?
+    pub(super) fn may_hold_lost_write(self, main: &Main, pod: Ordinal) -> bool {
+        let mark = self.fresh(pod).and_then(|a| a.data).and_then(|d| d.mark);
+        let elsewhere = mark.is_none_or(|m| !main.was_followed_by(m.term));
+        !pod.is_authority() && (elsewhere || self.foreign(main, pod))
+    }
+
     /// Is MAIN's history more likely wrong than everybody's data (R26)?
     pub(super) fn main_is_suspect(self, main: &Main) -> bool {
         let answering = |p: &&Pod| p.ordinal != main.pod && self.fresh(p.ordinal).is_some();

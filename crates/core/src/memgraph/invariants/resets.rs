@@ -20,6 +20,7 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
         id: _,
         term,
         since: _,
+        keep,
     } = reset;
     let facts = judge.facts;
     let record = change.next;
@@ -49,6 +50,9 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
     }
     let young = facts.now.since(record.since) < spec.reset_quiet;
     if young && !pod.is_authority() && !facts.approved(pod) {
+        judge.broken(at, Invariant::ResetQuiet, Detail::Pod(pod));
+    }
+    if !keep && (accused || facts.foreign(main, pod)) && facts.may_hold_lost_write(main, pod) {
         judge.broken(at, Invariant::ResetQuiet, Detail::Pod(pod));
     }
 }

@@ -155,7 +155,8 @@ impl Actor<'_> {
             Err(Reply::Open(..)) => return Outcome::Refused,
         };
         if code == 3 {
-            tracing::warn!(pod_name = %peer.pod, replica_name = shown, %address, sync_mode = mode, "Failed to register replication - diverged data");
+            let pod_name = self.cluster.name.pod(peer.pod);
+            tracing::warn!(pod_name, replica_name = shown, %address, sync_mode = mode, "Failed to register replication - diverged data");
             self.remember_refusal(on, peer, code);
         }
         let prefix = self.cluster.prefix();

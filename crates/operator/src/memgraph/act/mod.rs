@@ -186,7 +186,7 @@ impl Actor<'_> {
             // kubelet kills what does not end within a second.
             Step::EndProcess { target, uid } => self.end_process(step, *target, *uid).await,
             Step::WriteMarker { target, id, term } => self.write_marker(*target, *id, *term).await,
-            Step::DeletePod { target: _, uid } => self.delete_to_reset(step, *uid).await,
+            Step::DeletePod { target, uid } => self.delete_to_reset(step, *target, *uid).await,
             Step::Scale(replicas) => self.scale(*replicas).await,
         }
     }

@@ -37,11 +37,18 @@ impl Actor<'_> {
     }
 
     /// The end of a reset that was asked for; the words are the seeds'.
-    pub(super) async fn delete_to_reset(&self, step: &Step, uid: PodUid) -> Outcome {
-        tracing::info!(%step, "Deleting pod to trigger hard reset");
+    pub(super) async fn delete_to_reset(&self, step: &Step, target: Target, uid: PodUid) -> Outcome {
+        let pod_name = self.cluster.name.pod(target.pod);
+        let replica_name = pod_name.replace('-', "_");
+        tracing::info!(pod_name, replica_name, %step, "Deleting pod to trigger hard reset");
         let deleted = self.delete_pod(step, uid, 30).await;
         if deleted == Outcome::Done {
-            tracing::info!(%step, "Hard reset initiated - pod will be recreated with clean data");
+            tracing::info!(
+                pod_name,
+                replica_name,
+                %step,
+                "Hard reset initiated - pod will be recreated with clean data"
+            );
         }
         deleted
     }

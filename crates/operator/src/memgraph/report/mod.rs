@@ -44,8 +44,8 @@ pub struct Told {
     pub acted: Acted,
     /// Invariants that the plan would have broken.
     pub violations: Vec<String>,
-    /// What was set aside, if the helpers were asked.
-    pub quarantines: Option<Vec<QuarantineStatus>>,
+    /// What was set aside, of each pod whose helper said it. What the others have stays as it was last known.
+    pub quarantines: BTreeMap<String, Vec<QuarantineStatus>>,
     /// How many gateways are registered, if that was asked.
     pub gateways: Option<usize>,
     /// Those of them that do not reach the API, by their Leases.

@@ -107,6 +107,7 @@ mod tests {
             id: ResetId(id),
             term: Term(1),
             since: Time(at),
+            keep: false,
         };
         (reset, "db-2".to_owned())
     }

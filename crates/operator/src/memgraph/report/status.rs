@@ -98,9 +98,11 @@ impl Facts<'_> {
             self.of_record(document, next);
         }
         next.lag = self.lag();
-        if let Some(quarantines) = &self.told.quarantines {
-            next.quarantines.clone_from(quarantines);
-        }
+        let said = &self.told.quarantines;
+        next.quarantines.retain(|known| !said.contains_key(&known.pod));
+        next.quarantines.extend(said.values().flatten().cloned());
+        // Stable: on a volume the oldest stays the first.
+        next.quarantines.sort_by(|a, b| a.pod.cmp(&b.pod));
         if let Some(observed) = observed {
             next.pods = observed
                 .pods

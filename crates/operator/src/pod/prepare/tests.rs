@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pod::disk::RealDisk;
-use mainstay_core::memgraph::ids::{ProcessId, Term, VolumeId};
+use mainstay_core::memgraph::ids::{ProcessId, ResetId, Term, VolumeId};
 use mainstay_core::memgraph::marker::{MarkerFile, Meant};
 use mainstay_core::memgraph::record::{Candidate, Reset};
 use mainstay_core::time::Time;
@@ -97,6 +97,7 @@ fn asking() -> Record {
         id: ID,
         term: TERM,
         since: Time::ZERO,
+        keep: false,
     })
 }
 
@@ -140,7 +141,12 @@ fn names(root: &Path) -> Vec<String> {
     contents(root).into_iter().map(|(name, _)| name).collect()
 }
 
-const RESET: [&str; 3] = [".hard-reset-done", ".mainstay-pod", "quarantine/9/wal/1"];
+const RESET: [&str; 4] = [
+    ".hard-reset-done",
+    ".mainstay-pod",
+    "quarantine/9.json",
+    "quarantine/9/wal/1",
+];
 const KEPT: [&str; 3] = [".hard-reset-requested.stale", ".mainstay-pod", "mg_data/wal/1"];
 
 #[tokio::test]
@@ -174,13 +180,13 @@ async fn killed_before_any_file_operation_it_ends_the_same_when_it_runs_again() 
         assert_eq!(data.1, "precious");
         let noted = fs::read_to_string(folder.0.join(".mainstay-pod")).unwrap();
         assert_eq!(noted.trim(), NEW_POD.to_string());
-        if cut.is_ok() && cuts > 12 {
+        if cut.is_ok() && cuts > 15 {
             break;
         }
         cuts += 1;
     }
-    // Ten for the reset, three for the pod's note.
-    assert_eq!(cuts, 13, "an operation was added: is it safe to be cut off?");
+    // Thirteen for the reset, three for the pod's note.
+    assert_eq!(cuts, 16, "an operation was added: is it safe to be cut off?");
 }
 
 /// A disk on which the data cannot be moved: no permission, or somebody holds it.
@@ -233,12 +239,16 @@ async fn h6_while_the_data_cannot_be_moved_the_marker_stays_and_the_database_doe
 async fn killed_anywhere_and_then_overruled_the_data_is_in_one_of_two_places() {
     let overruled = asking().reset_done();
     let mut ends = Vec::new();
-    for cuts in 0..10 {
+    for cuts in 0..13 {
         let folder = marked();
         let (cut, _) = run(&folder.0, Dying { left: cuts }, &asking()).await;
         assert!(cut.is_err(), "it was killed");
         run(&folder.0, RealDisk, &overruled).await.0.unwrap();
-        let now = names(&folder.0);
+        let mut now = names(&folder.0);
+        if !folder.0.join("quarantine/9").exists() {
+            // A note about nothing: nobody reads it, and the next one of this number replaces it.
+            now.retain(|name| name != "quarantine/9.json");
+        }
         assert!(
             now == RESET || now == KEPT,
             "killed before operation {cuts}: {now:?}"
@@ -333,18 +343,20 @@ async fn a_volume_on_which_nothing_can_be_noted_starts_and_trusts_no_later_marke
 
 #[test]
 fn what_is_purged_is_gone_and_what_was_cut_off_is_never_taken_for_a_copy() {
-    for left in 0..5 {
+    for left in 0..7 {
         let folder = marked();
         for id in ["3", "4"] {
             fs::create_dir_all(folder.0.join("quarantine").join(id)).unwrap();
             fs::write(folder.0.join("quarantine").join(id).join("file"), "old").unwrap();
         }
+        fs::write(folder.0.join("quarantine/3.json"), r#"{"at":1,"keep":true}"#).unwrap();
         let cut = DataVolume::new(&folder.0, Dying { left }).purge(ResetId(3));
         let mut volume = DataVolume::new(&folder.0, RealDisk);
         let aside = volume.read().unwrap().set_aside;
         // It is whole, or it is not listed any more.
         if aside.contains(&ResetId(3)) {
             assert!(folder.0.join("quarantine/3/file").exists(), "{left}");
+            assert!(folder.0.join("quarantine/3.json").exists(), "{left}");
         }
         assert!(aside.contains(&ResetId(4)), "{left}: the other one stays");
         if cut.is_ok() {
@@ -374,4 +386,44 @@ fn a_volume_says_what_is_on_it() {
     let aside: Vec<_> = report.quarantines.iter().map(|q| (q.id, q.bytes)).collect();
     assert_eq!(aside, [(ResetId(7), 5)]);
     assert!(report.free_bytes > 0);
+}
+
+#[test]
+fn what_was_set_aside_last_is_the_last_whatever_its_number_is() {
+    let folder = marked();
+    let root = &folder.0;
+    for (id, note) in [
+        ("40", r#"{"at":1000,"keep":false}"#),
+        ("52", r#"{"at":2000,"keep":true}"#),
+        // In the future: the clock of another machine.
+        ("61", r#"{"at":99999999999999,"keep":false}"#),
+        ("7", "cut off"),
+    ] {
+        fs::create_dir_all(root.join("quarantine").join(id)).unwrap();
+        fs::write(root.join(format!("quarantine/{id}.json")), note).unwrap();
+    }
+    let mut volume = DataVolume::new(root, RealDisk);
+    volume.set_aside(ResetId(9), true).unwrap();
+    let report = volume.report(OLD_POD).unwrap();
+    let aside: Vec<_> = report.quarantines.iter().map(|q| (q.id.0, q.kept)).collect();
+    assert_eq!(
+        aside,
+        [(40, false), (52, true), (7, true), (61, false), (9, true)],
+        "a note that cannot be read may have said that it is kept"
+    );
+    assert_eq!(report.beyond(1), [ResetId(40)]);
+}
+
+#[test]
+fn what_an_older_version_set_aside_is_as_old_as_its_folder() {
+    let folder = marked();
+    let root = &folder.0;
+    for id in ["61", "9"] {
+        fs::create_dir_all(root.join("quarantine").join(id)).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut volume = DataVolume::new(root, RealDisk);
+    volume.set_aside(ResetId(2), false).unwrap();
+    let aside = volume.read().unwrap().set_aside;
+    assert_eq!(aside, [ResetId(61), ResetId(9), ResetId(2)]);
 }

@@ -2,7 +2,7 @@
 
 use crate::ring::cassandra::JOLOKIA_PORT;
 use crate::ring::cluster::API_PORT;
-use api::ring::{CassandraImage, Engine, Rack, RingClusterSpec};
+use api::ring::{CassandraImage, Engine, Rack, RingClusterSpec, RunAs};
 use serde_json::{Value, json};
 
 /// Every address of the pod; where a database takes one only, that of the pod.
@@ -38,6 +38,16 @@ impl<'a> Database<'a> {
                 api_port: JOLOKIA_PORT,
                 reads_seeds_from_file: true,
             },
+        }
+    }
+
+    /// Who it runs as, if that is known not to be root. Cassandra's own script refuses to run as root; the one of
+    /// ScyllaDB's official image starts as root, and whether its program runs as anybody else is for who built the image.
+    pub(super) fn user(&self) -> Option<(u32, u32)> {
+        let said = self.spec.run_as.map(|RunAs { user, group }| (user, group));
+        match self.spec.engine {
+            Engine::Cassandra => Some(said.unwrap_or((999, 999))),
+            Engine::Scylla => said,
         }
     }
 

@@ -187,3 +187,20 @@ fn cassandra_starts_through_the_same_gate_and_somebody_keeps_its_seeds() {
         "cassandra"
     );
 }
+
+#[test]
+fn pods_that_are_known_not_to_begin_as_root_meet_restricted() {
+    let pod = |spec: Value| {
+        let set = named(&built(spec), "StatefulSet", "ring-a");
+        crate::security::forbidden(&set["spec"]["template"]["spec"])
+    };
+    let none = Vec::<String>::new();
+    let cassandra = json!({ "engine": "Cassandra", "image": "cassandra:5.0.2" });
+    assert_eq!(pod(cassandra), none);
+    assert!(
+        !pod(json!({})).is_empty(),
+        "the official image of ScyllaDB begins as root"
+    );
+    let own = json!({ "runAs": { "user": 999, "group": 1000 } });
+    assert_eq!(pod(own), none);
+}

@@ -273,6 +273,7 @@ impl Numbered for Record {
             id,
             term,
             since: _,
+            keep: _,
         }) = reset
         {
             visitor.process(process);

@@ -7,7 +7,7 @@ use super::worlds::{
 };
 use crate::memgraph::ids::{Gen, Ordinal, Pods, ProofId, RegistrationName, Revision, Term};
 use crate::memgraph::invariants::{Invariant, check};
-use crate::memgraph::observed::{Mode, Role, Status};
+use crate::memgraph::observed::{Approval, Mode, Role, Status};
 use crate::memgraph::plan::{OnRefusal, Plan, Planned, Step, Target};
 use crate::memgraph::record::{Loose, Override, Record, State, Writes};
 use crate::memgraph::rules::Rules;
@@ -428,4 +428,20 @@ fn a_mark_that_a_user_deleted_may_be_written_again_and_no_other() {
         found(&(healthy(), write(Term(3))), Rules::ALL),
         [Invariant::MarkExpected]
     );
+}
+
+#[test]
+fn what_may_hold_a_lost_write_is_set_aside_to_be_kept() {
+    let stranger = resetting().with(|s| s.data(EXTRA).mark = None).with(|s| {
+        // Nobody can tell whom it followed, so a human has to say that it may be reset.
+        s.seen.wishes.approve_reset = Some(Approval {
+            pod: Ordinal(2),
+            process: process(2, 0),
+        });
+    });
+    let case = planned(stranger, |p| {
+        edit(p, 0, |r| r.reset.as_mut().unwrap().keep = false);
+    });
+    assert_eq!(found(&case.good, Rules::ALL), []);
+    assert_eq!(found(&case.bad, Rules::ALL), [Invariant::ResetQuiet]);
 }

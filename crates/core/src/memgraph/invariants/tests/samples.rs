@@ -170,6 +170,7 @@ fn record(tape: &mut Tape<'_>, main_pod: u8, term: Term, state: State) -> Record
         id: ResetId(7),
         term,
         since: NOW_MINUS[usize::from(tape.any(&[0u8, 1, 2]))],
+        keep: false,
     };
     let loose_pod = tape.any(&[0, 1]);
     let loose = Loose {

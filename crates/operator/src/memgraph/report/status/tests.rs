@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::memgraph::footing::Setback;
+use api::memgraph::QuarantineStatus;
 use mainstay_core::memgraph::Plan;
 use mainstay_core::memgraph::ids::{DatabaseId, Gen, ProcessId, RegistrationName, Term, VolumeId};
 use mainstay_core::memgraph::observed::{Answer, Memory, Pod, Wishes};
@@ -245,4 +246,45 @@ fn a_gateway_that_does_not_reach_the_api_is_named() {
     );
     assert!(shown.message.contains("memgraph-ha-gw-b"), "{}", shown.message);
     assert_eq!(condition(&now, "Ready").status, "True");
+}
+
+fn set_aside(pod: &str, id: u64) -> QuarantineStatus {
+    QuarantineStatus {
+        pod: pod.to_owned(),
+        id,
+        bytes: 1,
+        kept: false,
+    }
+}
+
+#[test]
+fn what_was_set_aside_is_known_until_its_own_helper_says_otherwise() {
+    let known = vec![set_aside("memgraph-ha-1", 4), set_aside("memgraph-ha-2", 9)];
+    let before = MemgraphClusterStatus {
+        quarantines: known.clone(),
+        ..MemgraphClusterStatus::default()
+    };
+    let mut turn = told(record(), B);
+    assert_eq!(
+        after(&turn, &before).quarantines,
+        known,
+        "a new leader has asked nobody yet"
+    );
+    turn.quarantines.insert("memgraph-ha-2".to_owned(), vec![]);
+    assert_eq!(after(&turn, &before).quarantines, known[..1], "it was purged");
+    turn.quarantines
+        .insert("memgraph-ha-1".to_owned(), vec![set_aside("memgraph-ha-1", 12)]);
+    assert_eq!(
+        after(&turn, &before).quarantines,
+        [set_aside("memgraph-ha-1", 12)]
+    );
+}
+
+#[test]
+fn a_lag_that_nobody_can_tell_is_not_shown() {
+    let before = MemgraphClusterStatus {
+        lag: Some(3),
+        ..MemgraphClusterStatus::default()
+    };
+    assert_eq!(after(&told(record(), B), &before).lag, None);
 }

@@ -1,0 +1,59 @@
+//! Wishes of a moment: annotations that the command which wrote them takes back.
+//!
+//! Left there, they would be fulfilled again whenever they fit: MAIN would move after the next failover, and what a
+//! later reset sets aside under a number that was used before would be deleted.
+
+use crate::wish::Found;
+use anyhow::{Context, Result, bail};
+use kube::{Client, ResourceExt};
+use std::future::Future;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+/// For the API to take a wish back. Whoever presses Ctrl-C does not wait for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Writes the wish, waits for what comes of it, and takes it back: when it came true, when it was waited for long
+/// enough, and when somebody ends the command.
+pub(crate) async fn while_wished<T>(
+    client: &Client,
+    found: &Found,
+    (annotation, value): (&str, &str),
+    came: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    // Before the wish is there: a signal that nobody listens for ends the program at once.
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let wished = async {
+        found.annotate(client, annotation, Some(value)).await?;
+        came.await
+    };
+    let came = tokio::select! {
+        came = wished => Some(came),
+        _ = interrupt.recv() => None,
+        _ = terminate.recv() => None,
+        _ = hangup.recv() => None,
+    };
+    timeout(PATIENCE, take_back(client, found, annotation, value))
+        .await
+        .map_err(anyhow::Error::from)
+        .flatten()
+        .with_context(|| {
+            format!("the wish could not be taken back: remove the annotation `{annotation}` by hand")
+        })?;
+    match came {
+        Some(came) => came,
+        None => bail!("told to end: it is not asked for any more; what has begun goes on"),
+    }
+}
+
+/// Only our own: somebody else may have wished for something else meanwhile.
+async fn take_back(client: &Client, found: &Found, annotation: &str, value: &str) -> Result<()> {
+    let now = found.api(client).get(&found.cluster.name_any()).await?;
+    if now.annotations().get(annotation).map(String::as_str) == Some(value) {
+        found.annotate(client, annotation, None).await?;
+    }
+    Ok(())
+}
