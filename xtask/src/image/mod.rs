@@ -157,14 +157,12 @@ pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// The standard library for [`TARGET`]. Without rustup it is looked for by the compiler, which says what is missing.
-pub(crate) fn ensure_target(workspace: &Workspace) -> Result<()> {
+pub(crate) fn ensure_target(workspace: &Workspace) {
     let mut command = workspace.command("rustup");
     command.args(["target", "add", TARGET]);
-    if command.output().is_ok_and(|output| output.status.success()) {
-        return Ok(());
+    if !command.output().is_ok_and(|output| output.status.success()) {
+        println!("rustup did not add {TARGET}; the build says if it is missing");
     }
-    println!("rustup did not add {TARGET}; the build says if it is missing");
-    Ok(())
 }
 
 fn cargo_home() -> Result<PathBuf> {
