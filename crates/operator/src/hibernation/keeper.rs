@@ -126,14 +126,18 @@ impl Keeper {
         self.logged = reasons.to_vec();
     }
 
-    async fn turn_of(&mut self, mut object: Object, permit: &Permit) -> Result<Turned<Told>, TurnError> {
-        let place = Place {
+    fn place(&self) -> Result<Place, ObserveError> {
+        Ok(Place {
             client: self.client.clone(),
             namespace: self.namespace.clone(),
-            plan: PlanName::parse(&self.name).map_err(ObserveError::from)?,
+            plan: PlanName::parse(&self.name)?,
             before: Vec::new(),
             settings: Arc::clone(&self.settings),
-        };
+        })
+    }
+
+    async fn turn_of(&mut self, mut object: Object, permit: &Permit) -> Result<Turned<Told>, TurnError> {
+        let place = self.place()?;
         let mut read = match observe::read(&place, &object).await {
             Ok(read) => read,
             Err(error) => return Err(self.cannot_look(&place, &mut object, error, permit).await.into()),
