@@ -70,6 +70,10 @@ pub(crate) struct Thing {
     pub(crate) skip: Option<Skip>,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the plan"
+)]
 pub(crate) struct Bed {
     pub(crate) plan: HibernatePlan,
     pub(crate) now: Time,
