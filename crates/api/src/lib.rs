@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    fn declared(kind: CustomResourceDefinition) -> BTreeSet<String> {
+    fn declared(kind: &CustomResourceDefinition) -> BTreeSet<String> {
         let schema = kind.spec.versions[0].schema.clone().unwrap();
         let properties = schema.open_api_v3_schema.unwrap().properties.unwrap();
         let status = properties["status"].properties.clone().unwrap();
@@ -75,7 +75,7 @@ mod tests {
             (ScheduleException::crd(), said(ScheduleExceptionStatus::default())),
         ] {
             let named: BTreeSet<String> = empty.into_iter().map(|(name, _)| name).collect();
-            assert_eq!(named, declared(kind));
+            assert_eq!(named, declared(&kind));
         }
     }
 }
