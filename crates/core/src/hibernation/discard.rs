@@ -6,7 +6,7 @@
 
 use super::ids::{LegId, TargetName};
 use super::point::{Point, PointError};
-use super::state::Cycle;
+use super::state::{Cycle, Progress};
 use super::store::Store;
 use super::view::View;
 
@@ -24,6 +24,12 @@ pub(super) fn is_given_up(view: &View<'_>, cycle: &Cycle, target: &TargetName) -
 /// Was it given up at some time of this cycle?
 pub(super) fn was_given_up(view: &View<'_>, cycle: &Cycle, target: &TargetName) -> bool {
     wish(view, cycle, target).is_some()
+}
+
+/// Was what this point says given up, and not captured since?
+pub(super) fn covers(view: &View<'_>, cycle: &Cycle, point: &Point) -> bool {
+    let of_it = point.cycle == Some(cycle.id);
+    of_it && wish(view, cycle, &point.target).is_some_and(|w| point.leg <= w.leg)
 }
 
 /// Gives up what is wished for; the targets of which something was given up.
@@ -57,8 +63,11 @@ fn forget(view: &View<'_>, cycle: &mut Cycle, store: &Store) {
     for target in cycle.intent.targets.clone() {
         let point = store.load(&target.executor, &target.name);
         let over = matches!(point, Ok(Some(point)) if !point.is_open() && !point.is_incomplete());
-        let wished = wish(view, cycle, &target.name).is_some();
-        if let Some(progress) = cycle.targets.get_mut(&target.name).filter(|_| wished && over) {
+        let Some(wish) = wish(view, cycle, &target.name).filter(|_| over) else {
+            continue;
+        };
+        let before = |p: &&mut Progress| p.captured_in.is_none_or(|leg| leg <= wish.leg);
+        if let Some(progress) = cycle.targets.get_mut(&target.name).filter(before) {
             (progress.captured, progress.captured_in) = (false, None);
         }
     }

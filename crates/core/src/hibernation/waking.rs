@@ -95,7 +95,9 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         mark(work, target, &point);
         return Outcome::Done;
     }
-    if !captured && !is_ours(&point) {
+    // What this cycle has started is its business until it can be used, also if the plan has forgotten that it was captured.
+    let started = point.cycle == Some(work.cycle.id) && !discard::covers(&work.view, &work.cycle, &point);
+    if !captured && !is_ours(&point) && !started {
         // Whatever became of it since is not this cycle's business, and nobody waits for it.
         work.say(if discard::was_given_up(&work.view, &work.cycle, &name) {
             Why::LeftAsItIs { target: name }

@@ -186,6 +186,10 @@ fn stranger(view: &View<'_>, m: &MemberView) -> Plan {
 /// Does somebody list the node whose disk this is, at whatever address? Its Service may be a new one, and the others know it
 /// at the old one's until its pod restarts.
 fn lives(view: &View<'_>, m: &MemberView, witnesses: &[&Answer]) -> bool {
+    if m.pod.is_none() && m.claim.is_none() {
+        // No disk is left that could be somebody's.
+        return false;
+    }
     let mut nodes = witnesses.iter().flat_map(|a| &a.nodes).filter(|n| n.counts());
     match m.pod.as_ref().and_then(|p| p.report).map(|r| r.found) {
         Some(Found::Started(host) | Found::Foreign(host)) => nodes.any(|n| n.host == host),

@@ -155,7 +155,12 @@ fn s40_a_wish_to_give_up_does_not_count_for_a_later_night_of_the_same_cycle() {
     let again = bed.state.as_ref().unwrap().open.as_ref().unwrap();
     assert_eq!((again.id.0, again.leg), (1, 2), "the same cycle");
     bed.broken.clear();
+    // It is waited for like any other.
+    bed.things.get_mut(&id("b")).unwrap().settled = false;
     bed.morning();
+    assert_eq!((bed.phase(), bed.replicas("b")), (Phase::WakingUp, 5));
+    bed.things.get_mut(&id("b")).unwrap().settled = true;
+    bed.later(MINUTE);
     assert_eq!((bed.phase(), bed.replicas("b")), (Phase::Active, 5));
     assert_eq!(bed.replicas("a"), 1);
 }

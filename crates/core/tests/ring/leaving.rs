@@ -278,3 +278,15 @@ fn one_that_has_left_is_cleared_away() {
     gone.claim.as_mut().unwrap().terminating = true;
     assert_eq!(told(&left), None, "{}", left.text());
 }
+
+/// An operator that dies between the claim and the Service leaves the Service, and somebody else's dead node may be listed.
+#[test]
+fn what_is_left_of_one_without_pod_and_claim_goes_whoever_is_listed() {
+    let mut left = moved();
+    (left.seen.members[2].pod, left.seen.members[2].claim) = (None, None);
+    let plan = left.plan();
+    let retires = matches!(plan.steps.as_slice(), [Step::Retire { member: m }] if *m == member(2));
+    assert!(retires, "{}", left.text());
+    let broken = check(Some(&left.ledger), &left.seen, &plan, NOW);
+    assert!(broken.is_empty(), "{broken:?}");
+}

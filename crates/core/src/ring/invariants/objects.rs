@@ -87,6 +87,7 @@ fn has_left(judge: &Judge<'_>, at: usize, member: &Member) -> bool {
         return false;
     };
     let found = m.pod.as_ref().and_then(|p| p.report).map(|r| r.found);
+    let disk = m.pod.is_some() || m.claim.is_some();
     let listed = judge.facts.members_among_others(member).any(|a| {
         let counts = |n: &&Seen| n.state != NodeState::Left;
         let mut nodes = a.nodes.iter().filter(counts);
@@ -94,9 +95,9 @@ fn has_left(judge: &Judge<'_>, at: usize, member: &Member) -> bool {
             let its = match found {
                 Some(Found::Started(host) | Found::Foreign(host)) => n.host == host,
                 Some(Found::Empty | Found::Unfinished(_) | Found::Retired(_)) => false,
-                // Nobody says which node's disk this is.
+                // Nobody says which node's disk this is, if there is one.
                 Some(Found::StartedWith(_) | Found::Damaged | Found::Unreadable) | None => {
-                    is_nobodys(judge, at, n)
+                    disk && is_nobodys(judge, at, n)
                 }
             };
             its || Some(n.address) == m.address
