@@ -427,3 +427,19 @@ fn what_an_older_version_set_aside_is_as_old_as_its_folder() {
     let aside = volume.read().unwrap().set_aside;
     assert_eq!(aside, [ResetId(61), ResetId(9), ResetId(2)]);
 }
+
+#[tokio::test]
+async fn what_the_record_says_is_to_be_kept_is_said_so_by_the_volume() {
+    let folder = marked();
+    let mut record = asking();
+    record.reset = record.reset.map(|reset| Reset { keep: true, ..reset });
+    let (ran, said) = run(&folder.0, RealDisk, &record).await;
+    ran.unwrap();
+    assert!(
+        said.iter().any(|line| line.contains("quarantine purge")),
+        "{said:?}"
+    );
+    let report = DataVolume::new(&folder.0, RealDisk).report(NEW_POD).unwrap();
+    let aside: Vec<_> = report.quarantines.iter().map(|q| (q.id, q.kept)).collect();
+    assert_eq!((aside, report.beyond(0)), (vec![(ID, true)], vec![]));
+}
