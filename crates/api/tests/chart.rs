@@ -6,8 +6,8 @@ use crate::schemas::{chart, differences, kind};
 mod schemas {
     use serde_json::Value;
 
-    /// Its fields are Kubernetes' own, and the chart passes them on.
-    const FOREIGN: &str = "/resources";
+    /// Their fields are Kubernetes' own, and the chart passes them on.
+    const FOREIGN: [&str; 2] = ["/resources", "/gateway/resources"];
 
     fn properties(schema: &Value) -> Vec<(&String, &Value)> {
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -36,7 +36,7 @@ mod schemas {
                     found.push(format!("{here}: the {word} differs"));
                 }
             }
-            if ours.get("properties").is_some() && here != FOREIGN {
+            if ours.get("properties").is_some() && !FOREIGN.contains(&here.as_str()) {
                 if theirs["additionalProperties"] != false {
                     found.push(format!("{here}: an unknown name must be refused"));
                 }
