@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-/// For the API to take a wish back. Whoever presses Ctrl-C does not wait for ever.
+/// For the API to take a wish, and to take it back. Whoever presses Ctrl-C does not wait for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Writes the wish, waits for what comes of it, and takes it back: when it came true, when it was waited for long
@@ -26,15 +26,17 @@ pub(crate) async fn while_wished<T>(
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-    let wished = async {
-        found.annotate(client, annotation, Some(value)).await?;
-        came.await
-    };
-    let came = tokio::select! {
-        came = wished => Some(came),
-        _ = interrupt.recv() => None,
-        _ = terminate.recv() => None,
-        _ = hangup.recv() => None,
+    // To its end, whatever is signalled meanwhile: a wish that arrives after it was taken back would stay.
+    let written = timeout(PATIENCE, found.annotate(client, annotation, Some(value))).await;
+    let came = match written.map_err(anyhow::Error::from).flatten() {
+        Ok(()) => tokio::select! {
+            came = came => Some(came),
+            _ = interrupt.recv() => None,
+            _ = terminate.recv() => None,
+            _ = hangup.recv() => None,
+        },
+        // It may be there all the same.
+        Err(error) => Some(Err(error)),
     };
     timeout(PATIENCE, take_back(client, found, annotation, value))
         .await
