@@ -198,6 +198,7 @@ fn after_rows(mut bytes: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::oracle::Heard;
     use super::*;
     use bolt::packstream::{Dict, Value, dict};
 
@@ -207,22 +208,6 @@ mod tests {
             response.frame(&mut bytes).unwrap();
         }
         bytes
-    }
-
-    struct Heard {
-        given: Vec<Answer>,
-        /// Whether the client is to be told something else.
-        other: bool,
-    }
-
-    impl Hearer for Heard {
-        fn answered(&mut self, answer: Answer) {
-            self.given.push(answer);
-        }
-
-        fn refused(&mut self, _: NotMain) -> bool {
-            self.other
-        }
     }
 
     fn follow(bytes: &[u8], step: usize) -> (Vec<Answer>, Said) {

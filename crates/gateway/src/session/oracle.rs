@@ -1,5 +1,6 @@
 //! What is true, to compare with what the gateway makes of it. Nothing here is taken from what it is compared with.
 
+use super::answers::Hearer;
 use super::talk::{Answer, Asked, Frame, Loss, NotMain, Reply};
 
 /// A server that commits, written as Memgraph does it: a statement runs when its result is fetched, and what the
@@ -190,4 +191,21 @@ fn past_quotes(mut text: &[u8], by: u8) -> &[u8] {
         };
     }
     text
+}
+
+/// Who takes down what is answered.
+pub(crate) struct Heard {
+    pub(crate) given: Vec<Answer>,
+    /// Is something else to be said in the place of a refusal?
+    pub(crate) other: bool,
+}
+
+impl Hearer for Heard {
+    fn answered(&mut self, answer: Answer) {
+        self.given.push(answer);
+    }
+
+    fn refused(&mut self, _: NotMain) -> bool {
+        self.other
+    }
 }

@@ -1,12 +1,12 @@
 //! What holds for every input of what has no I/O here. The targets in `fuzz/` include this file and those that it
 //! names; `tests` below call it with random bytes.
 
-use super::answers::{Answers, Hearer};
-use super::oracle::{Said, Server, told, writes};
+use super::answers::Answers;
+use super::oracle::{Heard, Said, Server, told, writes};
 use super::read_only::ReadOnly;
 use super::requests::{Requests, Seen};
 use super::statement::{Judgement, Statement};
-use super::talk::{Alone, Answer, Asked, Frame, Loss, NotMain, Own, Reply, Talk};
+use super::talk::{Alone, Answer, Asked, Frame, Loss, Own, Reply, Talk};
 use crate::proxy_header::{self, Origin};
 use bolt::message::tag;
 use std::collections::VecDeque;
@@ -154,22 +154,6 @@ pub(crate) fn answers(data: &[u8]) {
             assert!(said.is_none() || sent == whole.1, "in pieces of {size}");
             assert!(data.starts_with(&sent));
         }
-    }
-}
-
-struct Heard {
-    given: Vec<Answer>,
-    /// Is something else to be said in the place of a refusal?
-    other: bool,
-}
-
-impl Hearer for Heard {
-    fn answered(&mut self, answer: Answer) {
-        self.given.push(answer);
-    }
-
-    fn refused(&mut self, _: NotMain) -> bool {
-        self.other
     }
 }
 

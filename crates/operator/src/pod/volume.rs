@@ -75,14 +75,21 @@ impl<D: Disk> DataVolume<D> {
 
     /// What is there.
     pub fn read(&self) -> Result<Volume, ChangeError> {
-        Ok(Volume {
+        self.look().map(|(volume, _)| volume)
+    }
+
+    /// The same, and what is noted about what was set aside.
+    fn look(&self) -> Result<(Volume, Vec<(ResetId, Note)>), ChangeError> {
+        let aside = self.set_aside_before()?;
+        let volume = Volume {
             marker: self.text(MARKER_FILE)?,
             // Written by us as a whole: what cannot be read says nothing.
             last_pod: self.text(LAST_POD)?.and_then(|text| text.trim().parse().ok()),
             done: self.text(DONE)?.as_deref().and_then(Done::parse),
             data: exists(&self.at(DATA_FOLDER_NAME))?,
-            set_aside: self.set_aside_before()?.into_iter().map(|(id, _)| id).collect(),
-        })
+            set_aside: aside.iter().map(|(id, _)| *id).collect(),
+        };
+        Ok((volume, aside))
     }
 
     fn text(&self, name: &str) -> Result<Option<String>, ChangeError> {
@@ -147,27 +154,14 @@ impl<D: Disk> DataVolume<D> {
             .make_folder(&quarantine)
             .map_err(failed("cannot make", &quarantine))?;
         self.sync_root()?;
-        let (path, new) = (
-            quarantine.join(note_name(id)),
-            quarantine.join(format!("{}.new", note_name(id))),
-        );
-        let text =
-            serde_json::to_string(&note).map_err(|error| failed("cannot write", &new)(error.into()))?;
-        self.disk
-            .write(&new, &format!("{text}\n"))
-            .map_err(failed("cannot write", &new))?;
-        self.disk
-            .rename(&new, &path)
-            .map_err(failed("cannot write", &path))?;
-        self.disk
-            .sync(&quarantine)
-            .map_err(failed("cannot sync", &quarantine))?;
+        let name = note_name(id);
+        let text = serde_json::to_string(&note)
+            .map_err(|error| failed("cannot write", &quarantine.join(&name))(error.into()))?;
+        self.note_in(&quarantine, &name, &text)?;
         self.disk
             .rename(&data, &to)
             .map_err(failed("cannot set aside", &data))?;
-        self.disk
-            .sync(&quarantine)
-            .map_err(failed("cannot sync", &quarantine))?;
+        self.sync(&quarantine)?;
         self.sync_root()?;
         if exists(&data)? || !exists(&to)? {
             return Err(ChangeError::StillThere(data));
@@ -192,9 +186,7 @@ impl<D: Disk> DataVolume<D> {
             self.disk
                 .rename(&from, &gone)
                 .map_err(failed("cannot rename", &from))?;
-            self.disk
-                .sync(&quarantine)
-                .map_err(failed("cannot sync", &quarantine))?;
+            self.sync(&quarantine)?;
         }
         // Not before: what is noted holds for as long as the data is there.
         self.disk.remove(&note).map_err(failed("cannot remove", &note))?;
@@ -205,12 +197,12 @@ impl<D: Disk> DataVolume<D> {
 
     /// What is there, with sizes: takes as long as it takes to look at every file.
     pub fn report(&self, pod_uid: PodUid) -> Result<VolumeReport, ChangeError> {
-        let seen = self.read()?;
+        let (seen, aside) = self.look()?;
         let stat = rustix::fs::statvfs(&self.root).map_err(|error| {
             let what = "cannot ask for the room on";
             failed(what, &self.root)(error.into())
         })?;
-        let quarantines = self.set_aside_before()?.into_iter().map(|(id, note)| Quarantine {
+        let quarantines = aside.into_iter().map(|(id, note)| Quarantine {
             id,
             bytes: size(&self.quarantine(id)),
             kept: note.keep,
@@ -257,19 +249,26 @@ impl<D: Disk> DataVolume<D> {
     }
 
     fn note(&mut self, name: &str, text: &str) -> Result<(), ChangeError> {
-        let (path, new) = (self.at(name), self.at(&format!("{name}.new")));
+        self.note_in(&self.root.clone(), name, text)
+    }
+
+    fn note_in(&mut self, folder: &Path, name: &str, text: &str) -> Result<(), ChangeError> {
+        let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
         self.disk
             .write(&new, &format!("{text}\n"))
             .map_err(failed("cannot write", &new))?;
         self.disk
             .rename(&new, &path)
             .map_err(failed("cannot write", &path))?;
-        self.sync_root()
+        self.sync(folder)
     }
 
     fn sync_root(&mut self) -> Result<(), ChangeError> {
-        let Self { root, disk } = self;
-        disk.sync(root).map_err(failed("cannot sync", root))
+        self.sync(&self.root.clone())
+    }
+
+    fn sync(&mut self, folder: &Path) -> Result<(), ChangeError> {
+        self.disk.sync(folder).map_err(failed("cannot sync", folder))
     }
 }
 
