@@ -1,6 +1,7 @@
 //! Whom a gateway lets in, holds and cuts.
 
 use crate::bed::{Bed, Database, PATIENCE, count, login_failure, metric, no_main, serving, until, write};
+use crate::reads_bed::free_port;
 use bolt::message::{Auth, FailureClass};
 use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::record::Writes;
@@ -225,6 +226,14 @@ async fn an_older_record_is_ignored() {
     assert_eq!((old.count().await, new.count().await), (0, 2));
 }
 
+/// As an operator does to a MAIN that lives.
+async fn demote(main: &Database) {
+    let port = free_port(main.server.bolt().ip());
+    let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
+    let done = main.client().await.query(&demote).await.unwrap();
+    assert!(done.rows().is_some(), "{done:?}");
+}
+
 #[tokio::test]
 async fn a_session_leaves_its_server_when_that_says_that_it_is_not_main_any_more() {
     let main = Database::main(Some(4)).await;
@@ -234,14 +243,7 @@ async fn a_session_leaves_its_server_when_that_says_that_it_is_not_main_any_more
     .await;
     let mut client = bed.client().await.unwrap();
     write(&mut client).await.unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
-    let done = main.client().await.query(&demote).await.unwrap();
-    assert!(done.rows().is_some(), "{done:?}");
+    demote(&main).await;
     // Nothing of it was committed, so drivers may try again; what comes next is for a connection that is checked (G5).
     let refused = client
         .run_without_reset(&bolt::message::Run::new("CREATE (:P)"))
@@ -271,14 +273,7 @@ async fn a_transaction_whose_main_is_demoted_before_its_commit_may_be_tried_agai
         let done = client.run_without_reset(&bolt::message::Run::new(words)).await;
         assert!(done.unwrap().rows().is_some(), "{words}");
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {port}");
-    let done = main.client().await.query(&demote).await.unwrap();
-    assert!(done.rows().is_some(), "{done:?}");
+    demote(&main).await;
     let refused = client
         .run_without_reset(&bolt::message::Run::new("COMMIT"))
         .await
