@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -9,6 +10,8 @@ use serde::Deserialize;
 
 use crate::Verdict;
 use crate::drivers;
+use crate::said::Said;
+use crate::several::several;
 use crate::tools::home;
 use crate::workspace::{Workspace, capture, display, stream};
 
@@ -16,6 +19,10 @@ use crate::workspace::{Workspace, capture, display, stream};
 const ROUNDS: u32 = 40;
 /// Rounds with every official driver that each change is put through.
 const MANAGED_ROUNDS: u32 = 4;
+
+/// How many drills each change is put through at a time. They wait for most of their time, and what they are judged by
+/// there, the ledger, does not depend on the clock.
+const AT_ONCE: u8 = 3;
 
 /// How much to drill.
 #[derive(Debug, Args)]
@@ -39,14 +46,18 @@ pub(crate) struct DrillArgs {
     /// A real `memgraph` program in place of the stand-in
     #[arg(long, value_name = "PATH")]
     memgraph: Option<PathBuf>,
+    /// Drills at the same time. With more than one the gaps say more about the machine than about the cluster
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=9))]
+    at_once: u8,
 }
 
-/// Where the sandboxes of the drills are, and nobody else's. Its path is short: there are sockets in it.
+/// Where the sandbox of a drill is, and nobody else's: a drill takes the one that it finds. Its path is short, for there
+/// are sockets in it.
 struct Place(PathBuf);
 
 impl Place {
-    fn new() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("drills-{}", std::process::id()));
+    fn new(turn: u32) -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("drills-{}-{turn}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         Ok(Self(folder))
     }
@@ -86,6 +97,7 @@ pub(crate) fn stage(workspace: &Workspace) -> Result<()> {
         managed: false,
         rate: None,
         memgraph: None,
+        at_once: AT_ONCE,
     };
     passed(drills(workspace, &args)?)
 }
@@ -99,6 +111,7 @@ pub(crate) fn managed_stage(workspace: &Workspace) -> Result<()> {
         managed: true,
         rate: None,
         memgraph: None,
+        at_once: 1,
     };
     passed(drills(workspace, &args)?)
 }
@@ -112,28 +125,68 @@ fn passed(verdict: Verdict) -> Result<()> {
     }
 }
 
-/// Drills, one after the other, each on a sandbox of its own.
+/// Drills, each on a sandbox of its own.
 pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict> {
-    let chosen = chosen(&args.only)?;
+    let drills = shared_out(&chosen(&args.only)?, args.rounds)?;
     let clients = if args.managed {
         drivers::clients(workspace)?
     } else {
         plain(workspace)?
     };
     let mainstay = build(workspace, args.release)?;
-    let place = Place::new()?;
-    let mut rows = Vec::new();
-    for (turn, (name, words)) in (0u32..).zip(&chosen) {
-        let rounds = share(args.rounds, turn, u32::try_from(chosen.len())?);
-        if rounds == 0 {
-            continue;
-        }
-        let mut drill = workspace.command(&mainstay);
-        // A sandbox of its own, not one that a test or a person happens to run.
-        drill.env("TMPDIR", &place.0);
-        drill.arg("drill").args(*words).arg("--json");
-        drill.args(["--rounds", &rounds.to_string()]);
-        for client in &clients {
+    let outcomes = several(drills, args.at_once.into(), |drill| {
+        let mut command = drill.command(workspace.command(&mainstay), &clients, args);
+        drill.run(workspace, &mut command)
+    });
+    let rows: Vec<Drilled> = outcomes.into_iter().collect::<Result<_>>()?;
+    println!("\n{}", Row::HEAD);
+    for drilled in &rows {
+        println!("{}", Row(drilled.name, &drilled.summary));
+    }
+    let total: u32 = rows.iter().map(|drilled| drilled.summary.rounds).sum();
+    let lost: u64 = rows.iter().map(|drilled| drilled.summary.lost).sum();
+    println!("{total} rounds, {lost} acknowledged writes lost");
+    Ok(if rows.iter().all(|drilled| drilled.whole) {
+        Verdict::Good
+    } else {
+        Verdict::Bad
+    })
+}
+
+/// One drill, and how often.
+#[derive(Debug, Clone, Copy)]
+struct Drill {
+    name: &'static str,
+    words: &'static [&'static str],
+    rounds: u32,
+    turn: u32,
+}
+
+/// What came of it.
+struct Drilled {
+    name: &'static str,
+    summary: Summary,
+    /// Every promise was kept, in every round, with every client.
+    whole: bool,
+}
+
+/// Every drill that has a round.
+fn shared_out(chosen: &[(&'static str, &'static [&'static str])], rounds: u32) -> Result<Vec<Drill>> {
+    let drills = u32::try_from(chosen.len())?;
+    let given = (0u32..).zip(chosen).map(|(turn, (name, words))| Drill {
+        name,
+        words,
+        rounds: share(rounds, turn, drills),
+        turn,
+    });
+    Ok(given.filter(|drill| drill.rounds > 0).collect())
+}
+
+impl Drill {
+    fn command(&self, mut drill: Command, clients: &[String], args: &DrillArgs) -> Command {
+        drill.arg("drill").args(self.words).arg("--json");
+        drill.args(["--rounds", &self.rounds.to_string()]);
+        for client in clients {
             drill.arg("--client").arg(client);
         }
         if args.managed {
@@ -144,33 +197,37 @@ pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict>
             None if args.managed => drill.args(["--pace-ms", "20"]),
             None => &mut drill,
         };
-        if *name == PLANNED {
+        if self.name == PLANNED {
             drill.arg("--strict");
         }
         if let Some(path) = &args.memgraph {
             drill.arg("--memgraph").arg(path);
         }
-        println!("$ {}", display(&drill));
-        let (summary, mut whole) = judged(&mut drill, rounds)?;
+        drill
+    }
+
+    fn run(self, workspace: &Workspace, drill: &mut Command) -> Result<Drilled> {
+        let Self {
+            name, rounds, turn, ..
+        } = self;
+        let place = Place::new(turn)?;
+        println!("$ {}", display(drill));
+        let said = Said::new(workspace, &format!("drill-{name}"))?;
+        // A sandbox of its own, not one that another drill, a test or a person happens to run.
+        drill.env("TMPDIR", &place.0).stderr(said.writer()?);
+        let judged = judged(drill, rounds);
+        // What it says of a write that is lost is the most important of all: never without its drill.
+        for line in said.read()?.lines() {
+            println!("{name}: {line}");
+        }
+        let (summary, mut whole) = judged?;
         println!("{}", Row(name, &summary));
         for client in summary.idle() {
-            println!("{client}");
+            println!("{name}: {client}");
             whole = false;
         }
-        rows.push((*name, summary, whole));
+        Ok(Drilled { name, summary, whole })
     }
-    println!("\n{}", Row::HEAD);
-    for (name, summary, _) in &rows {
-        println!("{}", Row(name, summary));
-    }
-    let total: u32 = rows.iter().map(|(_, summary, _)| summary.rounds).sum();
-    let lost: u64 = rows.iter().map(|(_, summary, _)| summary.lost).sum();
-    println!("{total} rounds, {lost} acknowledged writes lost");
-    Ok(if rows.iter().all(|(_, _, whole)| *whole) {
-        Verdict::Good
-    } else {
-        Verdict::Bad
-    })
 }
 
 /// The drivers without retries: what they say of each write is what counts.
@@ -182,9 +239,8 @@ fn plain(workspace: &Workspace) -> Result<Vec<String>> {
 }
 
 /// The last line of a drill, and whether the drill kept every promise in every round.
-fn judged(drill: &mut std::process::Command, rounds: u32) -> Result<(Summary, bool)> {
+fn judged(drill: &mut Command, rounds: u32) -> Result<(Summary, bool)> {
     let output = drill
-        .stderr(std::process::Stdio::inherit())
         .output()
         .with_context(|| format!("cannot start {}", display(drill)))?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -351,8 +407,9 @@ mod tests {
     #[test]
     fn all_rounds_are_given_out() {
         for rounds in [1, 7, 40, 1_000] {
-            let given: u32 = (0..8).map(|turn| share(rounds, turn, 8)).sum();
-            assert_eq!(given, rounds);
+            let given = shared_out(DRILLS, rounds).unwrap();
+            assert_eq!(given.iter().map(|drill| drill.rounds).sum::<u32>(), rounds);
+            assert!(given.iter().all(|drill| drill.rounds > 0));
         }
     }
 

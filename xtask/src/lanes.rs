@@ -3,15 +3,14 @@
 //! Most of them wait for processes they started, so one after the other they leave the machine idle for most of their
 //! time: cargo runs them that way.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::said::Said;
+use crate::several::several;
 use crate::summary::seconds;
 use crate::workspace::{Workspace, capture, display, stream};
 
@@ -145,32 +144,19 @@ fn package(id: &str) -> Option<&str> {
 
 /// After the first failure none is begun any more; those that run are waited for.
 fn run(workspace: &Workspace, programs: Vec<Program>, lanes: usize) -> Result<()> {
-    let queue = Mutex::new(VecDeque::from(programs));
-    let failed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
-                while let Some(program) = next(&queue, &failed) {
-                    if let Err(error) = run_one(workspace, &program) {
-                        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                        failed.push(format!("{}: {error:#}", program.name));
-                    }
-                }
-            });
-        }
+    let outcomes = several(programs, lanes, |program| {
+        run_one(workspace, &program).with_context(|| program.name.clone())
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed: Vec<String> = outcomes
+        .into_iter()
+        .filter_map(Result::err)
+        .map(|error| format!("{error:#}"))
+        .collect();
     if failed.is_empty() {
         Ok(())
     } else {
         bail!("{}", failed.join("; "))
     }
-}
-
-fn next(queue: &Mutex<VecDeque<Program>>, failed: &Mutex<Vec<String>>) -> Option<Program> {
-    let stopped = !failed.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
-    let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-    if stopped { None } else { queue.pop_front() }
 }
 
 /// What it says is kept until it ended: two at once would speak across each other.
@@ -264,14 +250,5 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("cannot be started"), "{error}");
-    }
-
-    #[test]
-    fn after_a_failure_none_is_begun() {
-        let queue = Mutex::new(VecDeque::from([shell("a"), shell("b")]));
-        let failed = Mutex::new(Vec::new());
-        assert_eq!(next(&queue, &failed), Some(shell("a")));
-        failed.lock().unwrap().push("a".to_owned());
-        assert_eq!(next(&queue, &failed), None);
     }
 }

@@ -19,6 +19,7 @@ mod lanes;
 mod mutants;
 mod packages;
 mod said;
+mod several;
 mod stages;
 mod summary;
 mod tools;
