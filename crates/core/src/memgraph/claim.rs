@@ -84,6 +84,22 @@ enum Fence {
     GivenUp,
 }
 
+impl Fence {
+    /// For how long the promotion is tried before the candidate pays, in times of one promotion's patience.
+    ///
+    /// A MAIN that hung is ended first (R30), and what it had prepared usually ends with it. And the end of MAIN is worth
+    /// waiting for: with it nobody doubts the history of what runs next. A kubelet needs two or three seconds to end a
+    /// container and to say so; that of a node that is cut off never does, and meanwhile nobody writes. Longest where a
+    /// transaction is given up.
+    fn tries(self) -> u32 {
+        match self {
+            Self::Death => 4,
+            Self::Gateways => 7,
+            Self::GivenUp => 10,
+        }
+    }
+}
+
 /// May a claim pass now?
 fn fence(view: &View<'_>, main: &Main) -> Option<Fence> {
     // A MAIN that answers ends its commit by itself, and can be demoted then.
@@ -102,10 +118,7 @@ fn fence(view: &View<'_>, main: &Main) -> Option<Fence> {
     } else {
         return None;
     };
-    // A MAIN that hung is ended first (R30), and what it had prepared usually ends with it: the promotion is tried again
-    // before the candidate pays. And the end of MAIN is worth waiting for: with it nobody doubts the history of what
-    // runs next. A kubelet needs two or three seconds to end a container and to say so.
-    let patience = view.spec().promotion_patience * if fence == Fence::Death { 4 } else { 10 };
+    let patience = view.spec().promotion_patience * fence.tries();
     (view.now.since(view.record.since) > patience).then_some(fence)
 }
 

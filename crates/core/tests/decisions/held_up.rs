@@ -59,8 +59,8 @@ fn r37_a_candidate_that_is_not_promoted_is_ended_once_the_old_main_is_fenced() {
             (
                 "a gateway is a term behind, policy Proceed, and MAIN may still end",
                 held_up()
+                    .record(|r| r.since = ago(5_000))
                     .one_gateway(|g| g.term.0 -= 1)
-                    .record(|r| r.since = ago(4_900))
             ),
             (
                 "the process of MAIN is over, but it starts without the init file",
@@ -83,7 +83,11 @@ fn r37_a_candidate_that_is_not_promoted_is_ended_once_the_old_main_is_fenced() {
             ),
             (
                 "MAIN may still end, and that is worth waiting for",
-                held_up().record(|r| r.since = ago(4_900))
+                held_up().record(|r| r.since = ago(3_500))
+            ),
+            (
+                "MAIN may still end, but that was waited for",
+                held_up().record(|r| r.since = ago(3_501))
             ),
             (
                 "the process of MAIN is over, and the promotion was tried for two seconds",
