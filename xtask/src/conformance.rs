@@ -60,7 +60,10 @@ fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         "--all-features",
         "--profile",
         "test",
-        "--bins",
+        "--bin",
+        "memgraph-conformance",
+        "--bin",
+        "standin",
     ]);
     println!("$ {}", display(&build));
     stream(&mut build)?;
