@@ -16,6 +16,7 @@ mod hibernation {
     mod bed;
     mod capture;
     mod execution;
+    mod fenced;
     mod judged;
     mod lost;
     mod marks;
