@@ -21,6 +21,7 @@ mod hibernation {
     mod lost;
     mod marks;
     mod points;
+    mod recognised;
     mod suspension;
     mod table;
     mod unseen;
