@@ -16,10 +16,12 @@ mod hibernation {
     mod bed;
     mod capture;
     mod execution;
+    mod fenced;
     mod judged;
     mod lost;
     mod marks;
     mod points;
+    mod recognised;
     mod suspension;
     mod table;
     mod unseen;

@@ -33,6 +33,15 @@ fn whatever_fails_in_between_everything_is_back_as_recorded() {
     );
 }
 
+/// Each was a violation once, by the rules of its day.
+#[test]
+fn what_was_found_once_is_not_found_again() {
+    for seed in [3_688, 5_849, 25_524, 26_192, 34_571, 38_358] {
+        let violation = run(seed, false).violation;
+        assert_eq!(violation, None, "sim replay --world hibernation --seed {seed}");
+    }
+}
+
 #[test]
 fn nothing_interferes_and_every_night_is_one_cycle() {
     for seed in 0..20 {

@@ -79,7 +79,9 @@ fn follow(view: &View<'_>, state: &State, desired: Desired, why: String) -> Deci
     if state.phase == Phase::Suspended {
         return suspended::resume(view, state, desired);
     }
-    if let Some(settled) = state.open.as_ref().and_then(|cycle| behind(view, state, cycle)) {
+    let first =
+        |cycle: &Cycle| behind(view, state, cycle).or_else(|| beginning::recognise(view, state, cycle));
+    if let Some(settled) = state.open.as_ref().and_then(first) {
         return settled;
     }
     let Some(cycle) = &state.open else {

@@ -5,9 +5,9 @@
 
 use super::ids::{ExecutorName, LegId, ResourceId, TargetName};
 use super::observed::{Answer, Call, Observed, Power, Stored};
-use super::plan::{Deletion, HibernatePlan};
+use super::plan::{Deletion, HibernatePlan, Target};
 use super::point::{Entry, Point, PointError};
-use super::state::{Cycle, Operation, Phase, Stand, State};
+use super::state::{Cycle, Operation, Phase, Progress, Stand, State};
 use super::step::{Aim, Decision, Step};
 use super::store::{Shard, Store};
 use crate::time::Time;
@@ -256,7 +256,7 @@ impl Judge<'_> {
             (Some(a), Some(b)) if a.id != b.id => {
                 self.report(Invariant::CycleFirst, "a cycle begins while another is open");
             }
-            (Some(a), Some(b)) if a.intent != b.intent => {
+            (Some(a), Some(b)) if !self.is_about_the_same(a, b) => {
                 self.report(Invariant::NoSilentEdit, "what an open cycle is about changes");
             }
             (None, Some(b)) => self.begins(before.as_ref(), b),
@@ -279,6 +279,34 @@ impl Judge<'_> {
                 "asleep or on its way, and no cycle is open",
             );
         }
+    }
+
+    /// Nothing about a cycle changes; except that a target that was taken over by a point that could not be read may be
+    /// of another executor, if a point of that one was never used or cannot be read either: the declared one is the
+    /// target's name, and who put it to sleep is only known by its points.
+    fn is_about_the_same(&self, a: &Cycle, b: &Cycle) -> bool {
+        let mut then = a.intent.clone();
+        for target in &mut then.targets {
+            let unread = a.targets.get(&target.name).is_some_and(Progress::is_unread);
+            let Some(next) = b.intent.target(&target.name).filter(|_| unread) else {
+                continue;
+            };
+            let point = self.store.load(&next.executor, &next.name);
+            if next.executor != target.executor && point.map_or(true, |p| p.is_some_and(|p| p.is_open())) {
+                next.clone_into(target);
+            }
+        }
+        then == b.intent
+    }
+
+    /// Has another executor a point of this target that may be the one by which it sleeps?
+    fn is_doubtful(&self, target: &Target) -> bool {
+        let mut points = self.store.targets().into_iter();
+        points.any(|(executor, name)| {
+            let other = name == target.name && executor != target.executor;
+            let point = self.store.load(&executor, &name);
+            other && point.map_or(true, |p| p.is_some_and(|p| p.is_open()))
+        })
     }
 
     /// Whoever remembers nothing takes up every point that cannot be read: nobody can say that it was used.
@@ -316,8 +344,11 @@ impl Judge<'_> {
 
     fn closes(&mut self, cycle: &Cycle) {
         for target in &cycle.intent.targets {
-            let captured = cycle.targets.get(&target.name).is_some_and(|p| p.captured);
+            let progress = cycle.targets.get(&target.name);
+            let captured = progress.is_some_and(|p| p.captured);
+            let doubtful = progress.is_some_and(Progress::is_unread) && self.is_doubtful(target);
             let left = match self.store.load(&target.executor, &target.name) {
+                _ if doubtful => true,
                 // What was written before there were cycles is not of this one unless it was taken over.
                 Ok(Some(point)) if !captured => point.is_open() && !point.is_old(),
                 Ok(Some(point)) => point.is_open() || point.is_incomplete(),

@@ -101,6 +101,11 @@ impl Progress {
         }
     }
 
+    /// Was it taken over by a point that could not be read? Then nobody knows yet what that says.
+    pub fn is_unread(&self) -> bool {
+        self.captured && self.captured_in.is_none()
+    }
+
     /// Ready for the other operation, or for one more try.
     #[must_use]
     pub fn again(&self) -> Self {

@@ -4,7 +4,7 @@
 //! on, under the same key. Nothing here writes: every operation gives the store as it should be, and
 //! [`Store::changed_from`] the ConfigMaps that have to be written for it.
 
-use super::ids::{CycleId, DOMAIN, ExecutorName, PlanName, TargetName, Version};
+use super::ids::{CycleId, DOMAIN, ExecutorName, LegId, PlanName, TargetName, Version};
 use super::point::{Part, Point, PointError, read, render};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ pub const BUDGET: usize = 900 * 1024;
 pub const MOST_SHARDS: u16 = 32;
 /// The ConfigMap that people look at, and the one with the marks.
 const FIRST: u16 = 1;
+/// In which leg a ConfigMap was last written for a wake-up.
+const WOKEN_IN: &str = "mainstay.dev/woken-in";
 /// What an entry needs besides its id, twice, and its state.
 const FLAGS: usize = 48;
 /// What a document needs besides its entries.
@@ -284,6 +286,20 @@ impl Store {
         targets.peek().is_some() && targets.all(|t| self.is_marked(t))
     }
 
+    /// Every ConfigMap that differs, or every one there is, says for which wake-up it was written. Whoever has read it
+    /// before and still wants to save something in it loses the race: a write without a difference would not give it
+    /// another version.
+    #[must_use]
+    pub fn woken_in(&self, leg: LegId, before: &Self, all: bool) -> Self {
+        let mut next = self.clone();
+        for (number, shard) in &mut next.shards {
+            if all || before.shards.get(number) != Some(shard) {
+                shard.annotations.insert(WOKEN_IN.to_owned(), leg.to_string());
+            }
+        }
+        next
+    }
+
     /// Is there any mark?
     pub fn is_locked(&self) -> bool {
         self.shards().any(|s| s.annotations.keys().any(|k| is_mark(k)))
@@ -362,6 +378,6 @@ fn joined(mut point: Point, mut parts: Vec<(u16, Part)>) -> Option<Point> {
 }
 
 fn is_mark(key: &str) -> bool {
-    key.strip_prefix(DOMAIN)
-        .is_some_and(|rest| rest.starts_with("/restored-"))
+    let restored = |rest: &str| rest.starts_with("/restored-");
+    key == WOKEN_IN || key.strip_prefix(DOMAIN).is_some_and(restored)
 }

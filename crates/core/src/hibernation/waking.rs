@@ -85,6 +85,7 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
         }
         Ok(None) if captured => return Outcome::Lost(Why::NoRestorePoint { target: name }),
         Ok(None) => {
+            work.fence();
             work.say(Why::NothingCaptured { target: name });
             return Outcome::Done;
         }
@@ -99,6 +100,7 @@ fn one(work: &mut Work<'_>, target: &Target) -> Outcome {
     let started = point.cycle == Some(work.cycle.id) && !discard::covers(&work.view, &work.cycle, &point);
     if !captured && !is_ours(&point) && !started {
         // Whatever became of it since is not this cycle's business, and nobody waits for it.
+        work.fence();
         work.say(if discard::was_given_up(&work.view, &work.cycle, &name) {
             Why::LeftAsItIs { target: name }
         } else {

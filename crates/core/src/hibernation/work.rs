@@ -48,6 +48,8 @@ pub(super) struct Work<'a> {
     wake: Option<Time>,
     /// What was given up in this turn. Nothing else is done with it before that is durable.
     discarded: BTreeSet<TargetName>,
+    /// Nothing may be saved any more by whoever still works for the night.
+    fenced: bool,
 }
 
 impl<'a> Work<'a> {
@@ -62,6 +64,7 @@ impl<'a> Work<'a> {
             reasons: Vec::new(),
             wake: None,
             discarded: BTreeSet::new(),
+            fenced: false,
         }
     }
 
@@ -125,6 +128,12 @@ impl<'a> Work<'a> {
 
     pub(super) fn look_again(&mut self, at: Time) {
         self.wake = Some(self.wake.map_or(at, |w| w.min(at)));
+    }
+
+    /// Whoever still works for the night and is about to save something finds every ConfigMap changed: what it would save
+    /// is of a night that is over, and would be brought back over whatever people have made of it since.
+    pub(super) fn fence(&mut self) {
+        self.fenced = true;
     }
 
     pub(super) fn progress(&mut self, name: &TargetName) -> &mut Progress {
@@ -400,11 +409,16 @@ impl<'a> Work<'a> {
             watched: true,
             ..Decision::default()
         };
-        for shard in self.store.changed_from(self.view.store()) {
+        let next = self.next_state(granted);
+        let read = self.view.store();
+        if self.cycle.operation == Operation::WakeUp {
+            let all = self.fenced || next.open.is_none();
+            self.store = self.store.woken_in(self.cycle.leg_id(), read, all);
+        }
+        for shard in self.store.changed_from(read) {
             let shard = Box::new(shard);
             decision = decision.then(Step::WriteShard { shard, purpose });
         }
-        let next = self.next_state(granted);
         if next != *self.state {
             decision = decision.then(Step::WriteState(Box::new(next)));
         }

@@ -109,6 +109,8 @@ struct Simulation {
     most_faults: u32,
     moves: u64,
     healing: bool,
+    /// The plan was applied again after the faults had stopped.
+    late_again: bool,
     /// When something last happened that a wake-up may need its time for.
     disturbed: Time,
 }
@@ -144,6 +146,7 @@ impl Simulation {
             most_faults,
             moves: 0,
             healing: false,
+            late_again: false,
         }
     }
 
@@ -204,6 +207,7 @@ impl Simulation {
             }
             self.world.now = self.world.now.max(at);
             self.on(event)?;
+            self.people_help();
             self.is_in_time();
             if self.world.violation.is_some() || (self.healing && self.is_well()) {
                 return Ok(());
@@ -227,6 +231,7 @@ impl Simulation {
                     let plan = spec::plan(&mut self.chance, schedule)?;
                     people::create(&mut self.world, plan);
                     self.disturbed = self.world.now;
+                    self.late_again = self.healing;
                     self.note("the plan is applied again");
                 }
             }
@@ -372,6 +377,16 @@ impl Simulation {
         }
         self.note("* the faults stop");
         self.stir();
+    }
+
+    /// When the faults stopped there was no plan that could say what it misses. It says so in its first wake-up: a part
+    /// that the plan before it never came to write is nobody's to put back, nobody can tell it from one that was lost
+    /// (which only a human may give up), and people do what the plan asks them for.
+    fn people_help(&mut self) {
+        let state = self.world.object.as_ref().and_then(|o| o.state.as_ref());
+        if self.late_again && state.is_some_and(|s| s.phase == Phase::Error) {
+            points::give_up_the_rest(&mut self.world);
+        }
     }
 
     /// Awake, closed, and nothing is on its way any more.

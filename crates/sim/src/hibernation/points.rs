@@ -257,7 +257,9 @@ pub(super) fn give_up_the_rest(world: &mut World) {
         .map(|t| t.name.clone())
         .collect();
     for name in names {
-        object.wishes.discard.insert(name.clone(), leg);
+        if object.wishes.discard.insert(name.clone(), leg) == Some(leg) {
+            continue;
+        }
         object.version += 1;
         for thing in world.things.values_mut().filter(|t| t.target == name) {
             given_up(thing, leg);
