@@ -1,8 +1,9 @@
 //! `cargo xtask drills`: every drill, with the drivers of applications as clients, and one table.
 
 use std::fmt;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -20,6 +21,8 @@ const ROUNDS: u32 = 40;
 /// Rounds with every official driver that each change is put through.
 const MANAGED_ROUNDS: u32 = 4;
 
+/// One in so many rounds is said while a drill goes on.
+const SAID: u32 = 10;
 /// How many drills each change is put through at a time. They wait for most of their time, and what they are judged by
 /// there, the ledger, does not depend on the clock.
 const AT_ONCE: u8 = 3;
@@ -215,7 +218,7 @@ impl Drill {
         let said = Said::new(workspace, &format!("drill-{name}"))?;
         // A sandbox of its own, not one that another drill, a test or a person happens to run.
         drill.env("TMPDIR", &place.0).stderr(said.writer()?);
-        let judged = judged(drill, rounds);
+        let judged = judged(name, drill, rounds);
         // What it says of a write that is lost is the most important of all: never without its drill.
         for line in said.read()?.lines() {
             println!("{name}: {line}");
@@ -238,16 +241,26 @@ fn plain(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(["neo4j", "pymgclient"].map(client).into())
 }
 
-/// The last line of a drill, and whether the drill kept every promise in every round.
-fn judged(drill: &mut Command, rounds: u32) -> Result<(Summary, bool)> {
-    let output = drill
-        .output()
-        .with_context(|| format!("cannot start {}", display(drill)))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let last = said.lines().last().unwrap_or_default();
-    let summary: Summary = serde_json::from_str(last)
-        .with_context(|| format!("{} ended with {} and no summary", display(drill), output.status))?;
-    let whole = output.status.success() && summary.rounds == rounds;
+/// The last line of a drill, and whether the drill kept every promise in every round. Every other line is a round: a
+/// thousand of them take an hour, so that some are said.
+fn judged(name: &str, drill: &mut Command, rounds: u32) -> Result<(Summary, bool)> {
+    let shown = display(drill);
+    let mut child = drill
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {shown}"))?;
+    let mut last = String::new();
+    let said = child.stdout.take().context("a drill has no output")?;
+    for (done, line) in (0u32..).zip(BufReader::new(said).lines()) {
+        last = line?;
+        if done > 0 && done % SAID == 0 && done < rounds {
+            println!("{name}: {done} of {rounds} rounds");
+        }
+    }
+    let status = child.wait()?;
+    let summary: Summary =
+        serde_json::from_str(&last).with_context(|| format!("{shown} ended with {status} and no summary"))?;
+    let whole = status.success() && summary.rounds == rounds;
     Ok((summary, whole))
 }
 
