@@ -12,6 +12,7 @@ mod pod;
 mod restore;
 mod sandbox;
 mod show;
+mod told;
 mod wish;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +20,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Builder;
+use told::told;
 use tracing_subscriber::EnvFilter;
 
 /// Keeps stateful databases standing on Kubernetes.
@@ -178,7 +180,7 @@ fn run_on(runtime: &mut Builder, name: &str, work: impl Future<Output = anyhow::
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mainstay {name}: {error:#}");
+            eprintln!("mainstay {name}: {}", told(&error));
             ExitCode::FAILURE
         }
     }
