@@ -11,16 +11,16 @@ mod passing;
 mod pod;
 mod restore;
 mod sandbox;
+mod sentence;
 mod show;
-mod told;
 mod wish;
 
 use clap::{Parser, Subcommand};
+use sentence::sentence;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Builder;
-use told::told;
 use tracing_subscriber::EnvFilter;
 
 /// Keeps stateful databases standing on Kubernetes.
@@ -180,7 +180,7 @@ fn run_on(runtime: &mut Builder, name: &str, work: impl Future<Output = anyhow::
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mainstay {name}: {}", told(&error));
+            eprintln!("mainstay {name}: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,6 @@
 //! A question to the operator that leads, through the API server: nothing has to be reachable but that.
 
-use crate::told::told;
+use crate::sentence::sentence;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -58,7 +58,7 @@ async fn first_to_answer<T>(
     for leader in leaders {
         match ask(leader).await {
             Ok(answer) => return Ok(answer),
-            Err(error) => refused.push(told(&error)),
+            Err(error) => refused.push(sentence(&error)),
         }
     }
     ensure!(!refused.is_empty(), "no operator leads now");

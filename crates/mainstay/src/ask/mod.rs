@@ -6,7 +6,7 @@ mod status;
 mod why;
 
 use crate::kubernetes::client_for_people;
-use crate::told::told;
+use crate::sentence::sentence;
 use anyhow::{Context, Result};
 use api::{MemgraphCluster, RingCluster};
 use clap::Args;
@@ -131,7 +131,7 @@ pub(crate) fn why(arguments: WhyArguments) -> ExitCode {
         print!("{}", status::render(std::slice::from_ref(&object), now));
         match asked {
             Ok(turn) => print!("{}", why::render(&turn, now)?),
-            Err(error) => println!("\nThe operator's own account cannot be had: {}", told(&error)),
+            Err(error) => println!("\nThe operator's own account cannot be had: {}", sentence(&error)),
         }
         print!("{}", why::history(&object));
         Ok(())

@@ -21,7 +21,7 @@ use self::report::{Summary, foot, head, line};
 use self::round::{Done, Plan, Witness, round, until_well};
 use crate::kubernetes::install_tls;
 use crate::sandbox::site::Options;
-use crate::told::told;
+use crate::sentence::sentence;
 use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
 use clap::Args;
@@ -136,7 +136,7 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
         }
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mainstay drill: {}", told(&error));
+            eprintln!("mainstay drill: {}", sentence(&error));
             ExitCode::from(UNDONE)
         }
     }
@@ -231,7 +231,7 @@ async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Resul
     match failed {
         Some(error) if !summary.account.is_broken() => Err(error),
         Some(error) => {
-            eprintln!("mainstay drill: {}", told(&error));
+            eprintln!("mainstay drill: {}", sentence(&error));
             Ok(summary)
         }
         None => Ok(summary),

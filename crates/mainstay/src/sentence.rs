@@ -4,7 +4,7 @@
 ///
 /// Libraries repeat a cause in their own words, so that a whole chain says everything twice; and kube shows a refusal of the
 /// API server with its `Status` as Rust prints it, in which the one sentence that matters cannot be found at night.
-pub(crate) fn told(error: &anyhow::Error) -> String {
+pub(crate) fn sentence(error: &anyhow::Error) -> String {
     let mut said = String::new();
     for cause in error.chain() {
         let refused = match cause.downcast_ref::<kube::Error>() {
@@ -37,7 +37,7 @@ mod tests {
         let error = Err::<(), _>(kube::Error::Api(Box::new(status)));
         let error = error.context("clusters cannot be listed").unwrap_err();
         assert_eq!(
-            told(&error),
+            sentence(&error),
             "clusters cannot be listed: memgraphclusters.mainstay.dev is forbidden"
         );
     }
@@ -48,7 +48,7 @@ mod tests {
             .context("the file cannot be read (no such file)")
             .context("no Kubernetes");
         assert_eq!(
-            told(&error),
+            sentence(&error),
             "no Kubernetes: the file cannot be read (no such file)"
         );
     }
@@ -56,6 +56,6 @@ mod tests {
     #[test]
     fn every_other_cause_is_said() {
         let error = anyhow!("refused").context("cannot connect").context("no answer");
-        assert_eq!(told(&error), "no answer: cannot connect: refused");
+        assert_eq!(sentence(&error), "no answer: cannot connect: refused");
     }
 }
