@@ -94,7 +94,7 @@ impl Fence {
     fn tries(self) -> u32 {
         match self {
             Self::Death => 4,
-            Self::Gateways => 7,
+            Self::Gateways => 6,
             Self::GivenUp => 10,
         }
     }

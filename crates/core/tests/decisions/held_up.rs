@@ -83,11 +83,11 @@ fn r37_a_candidate_that_is_not_promoted_is_ended_once_the_old_main_is_fenced() {
             ),
             (
                 "MAIN may still end, and that is worth waiting for",
-                held_up().record(|r| r.since = ago(3_500))
+                held_up().record(|r| r.since = ago(3_000))
             ),
             (
                 "MAIN may still end, but that was waited for",
-                held_up().record(|r| r.since = ago(3_501))
+                held_up().record(|r| r.since = ago(3_001))
             ),
             (
                 "the process of MAIN is over, and the promotion was tried for two seconds",
