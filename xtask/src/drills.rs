@@ -25,7 +25,7 @@ const MANAGED_ROUNDS: u32 = 4;
 const SAID: u32 = 10;
 /// How many drills each change is put through at a time. They wait for most of their time, and what they are judged by
 /// there, the ledger, does not depend on the clock.
-const AT_ONCE: u8 = 3;
+const AT_ONCE: u8 = 2;
 
 /// How much to drill.
 #[derive(Debug, Args)]
