@@ -40,5 +40,6 @@ mod decisions {
     mod rule_switches;
     mod switchover;
     mod terms;
+    mod unread;
     mod wishes;
 }

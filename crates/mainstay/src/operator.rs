@@ -61,9 +61,13 @@ pub(crate) struct Arguments {
     /// Milliseconds between two looks at a cluster in which all is well.
     #[arg(long, default_value_t = 500)]
     interval_ms: u64,
-    /// Milliseconds that a probe of a database may take.
-    #[arg(long, default_value_t = 800)]
+    /// Milliseconds that a probe of a database may take. Three that are not answered, and no gateway that had an answer
+    /// in two seconds, are a MAIN that hangs.
+    #[arg(long, default_value_t = 450)]
     probe_ms: u64,
+    /// Milliseconds that a login to a database may take.
+    #[arg(long, default_value_t = 800)]
+    login_ms: u64,
     /// Milliseconds after which a new process is believed to be the container that its pod shows.
     #[arg(long, default_value_t = 2_000)]
     settle_ms: u64,
@@ -132,6 +136,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
         failover_queue,
         interval_ms,
         probe_ms,
+        login_ms,
         settle_ms,
         kubeconfig: _,
         #[cfg(feature = "rule-switches")]
@@ -144,7 +149,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
     #[cfg(not(feature = "rule-switches"))]
     let rules = Rules::ALL;
     anyhow::ensure!(
-        reconcile_queue > 0 && failover_queue > 0 && interval_ms > 0 && probe_ms > 0,
+        reconcile_queue > 0 && failover_queue > 0 && interval_ms > 0 && probe_ms > 0 && login_ms > 0,
         "queues and times must be larger than zero"
     );
     Ok(Config {
@@ -162,6 +167,7 @@ fn config(arguments: Arguments, client: kube::Client, lease_client: kube::Client
         pace: Pace::default(),
         settings: Settings {
             probe: Duration::from_millis(probe_ms),
+            login: Duration::from_millis(login_ms),
             settle: Duration::from_millis(settle_ms),
             interval: Duration::from_millis(interval_ms),
             address: if register_by_ip {
@@ -203,5 +209,27 @@ mod tests {
             ..
         } = only.arguments;
         assert_eq!((reconcile_queue, failover_queue), (100, 50));
+    }
+
+    /// What is measured and documented of the operator must be what its command starts.
+    #[test]
+    fn the_flags_have_the_defaults_of_the_settings() {
+        let only = Only::try_parse_from(["operator"]).unwrap_or_else(|error| panic!("{error}"));
+        let Arguments {
+            interval_ms,
+            probe_ms,
+            login_ms,
+            settle_ms,
+            ..
+        } = only.arguments;
+        let Settings {
+            interval,
+            probe,
+            login,
+            settle,
+            ..
+        } = Settings::default();
+        let flags = [interval_ms, probe_ms, login_ms, settle_ms].map(Duration::from_millis);
+        assert_eq!(flags, [interval, probe, login, settle]);
     }
 }

@@ -315,12 +315,13 @@ impl<'a> Place<'a> {
 
     fn helm(&self, what: &str, chart: &str, namespace: &str, values: &[(&str, &str)]) -> Result<()> {
         let mut command = self.workspace.command(&self.helm);
-        if what == "upgrade" {
-            command.arg("--reset-then-reuse-values");
-        }
         command
             .args([what, chart, &format!("charts/{chart}"), "--namespace", namespace])
             .env("KUBECONFIG", self.kubeconfig());
+        // After its command: before it, helm takes the next word for the value of a flag that it does not know.
+        if what == "upgrade" {
+            command.arg("--reset-then-reuse-values");
+        }
         for (name, value) in values {
             command.arg("--set").arg(format!("{name}={value}"));
         }

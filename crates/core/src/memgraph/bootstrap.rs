@@ -8,7 +8,7 @@ use super::observed::{Answer, Data, Observed, Role, Status};
 use super::pair::register_async;
 use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
-use super::record::{Candidate, Record};
+use super::record::{Candidate, Loose, Record};
 use super::rules::Rule;
 use super::term;
 use super::view::View;
@@ -168,7 +168,11 @@ fn create(seen: &Observed, pod: Ordinal, term: Term, now: Time, reason: Reason) 
         forced: None,
         claim: None,
     };
-    let record = Record::initialising(term, candidate, now);
+    let record = if term > Term(1) {
+        Record::rebuilt(term, candidate, still_loose(seen), now)
+    } else {
+        Record::initialising(term, candidate, now)
+    };
     let view = View {
         record: &record,
         seen,
@@ -181,6 +185,19 @@ fn create(seen: &Observed, pod: Ordinal, term: Term, now: Time, reason: Reason) 
     } else {
         record_last(plan)
     }
+}
+
+/// Somebody had a record before, and may have sent a promote to either pod that has not arrived yet: the lost record
+/// would have told to whom (R34).
+fn still_loose(seen: &Observed) -> Vec<Loose> {
+    let pair = Ordinal::AUTHORITY
+        .into_iter()
+        .filter(|_| seen.spec.rules.on(Rule::R34));
+    let running = pair.filter_map(|pod| {
+        let process = seen.answer(pod)?.process;
+        Some(Loose { pod, process })
+    });
+    running.collect()
 }
 
 /// What happens without R18: the record is created when everything else is done.

@@ -64,12 +64,12 @@ fn end_candidate(view: &View<'_>, main: &Main, candidate: &Candidate) -> Option<
     Some(plan.then(end(view, target)?))
 }
 
-/// MAIN's process answers no more, and the candidate of its planned move is not promoted. A move waits for both of them;
-/// as a failover it may end whoever is in the way.
+/// MAIN's process is gone or out of reach, and the candidate of its planned move is not promoted. A move waits for both of
+/// them; as a failover it may end whoever is in the way, and pass a fence over: one look that MAIN missed is not enough.
 pub(super) fn outlasted(view: &View<'_>, main: &Main) -> bool {
-    let answers = view.answer(main.pod).is_some_and(|a| a.process == main.process);
-    let tried = view.now.since(view.record.since) > view.spec().promotion_patience * 2;
-    view.rules().on(Rule::R37) && !answers && tried
+    let lost = view.seen.is_gone(main.pod, main.process) || view.out_of_reach(main).is_some();
+    let tried = view.now.since(view.record.since) > view.spec().promotion_patience * 5;
+    view.rules().on(Rule::R37) && lost && tried
 }
 
 /// Why a claim may pass now.
@@ -93,9 +93,9 @@ impl Fence {
     /// transaction is given up.
     fn tries(self) -> u32 {
         match self {
-            Self::Death => 4,
-            Self::Gateways => 6,
-            Self::GivenUp => 10,
+            Self::Death => 10,
+            Self::Gateways => 15,
+            Self::GivenUp => 25,
         }
     }
 }

@@ -93,6 +93,7 @@ whys! {
     CandidateReturned { pod: Ordinal } => "{pod} is back on the volume that has the claim to the office",
     CandidateRestarts { pod: Ordinal } => "waiting for {pod} to return on the volume that has the claim to the office",
     CandidateGone { pod: Ordinal } => "the process of {pod}, the candidate of this term, is gone",
+    CandidateSpoiled { pod: Ordinal } => "{pod}, the candidate of this term, lost its data, and the recorded MAIN is there: it gets the office again",
     SuspiciousData { pod: Ordinal } => "the mark in the data of {pod} is not the one the record expects: it is not made MAIN, a human must look; `mainstay override` makes it MAIN all the same",
     DataUnread { pod: Ordinal } => "the mark of {pod} could not be read",
     // Pair
@@ -132,6 +133,7 @@ whys! {
     EverybodyAccused { main: Ordinal } => "{main} calls every replica diverged: a restart did not help, and a snapshot may keep a wrong history; nobody is reset, `mainstay approve` resets one",
     TooOldToJudge { pod: Ordinal } => "{pod} is called diverged, but its data is older than what the history of MAIN can judge: it may only be behind; not reset, `mainstay approve` resets it",
     TooManyResets { pod: Ordinal } => "{pod} is not reset: this hour has had its share of resets (spec.hardReset.perHour)",
+    LastCopy { pod: Ordinal } => "{pod} is not reset: it is not diverged, nobody protects MAIN now, and it may be the only other copy",
     NoRoom { pod: Ordinal } => "{pod} is not reset: its volume has no room for a second copy; `mainstay quarantine purge` makes some",
     OtherReset { pod: Ordinal } => "{pod} is not reset yet: another reset is under way",
     MayHoldLostWrite { pod: Ordinal } => "{pod} is diverged in a young term: it may hold a write that nobody else has; not reset yet",
@@ -173,6 +175,7 @@ impl Why {
             | Self::TooOldToJudge { pod }
             | Self::TooManyResets { pod }
             | Self::NoRoom { pod }
+            | Self::LastCopy { pod }
             | Self::OtherReset { pod }
             | Self::MayHoldLostWrite { pod }
             | Self::NeedsApproval { pod }
@@ -187,8 +190,11 @@ impl Why {
     pub fn diverged(&self) -> Option<Ordinal> {
         match self {
             Self::ResetReplica { pod } | Self::ResetPending { pod } => Some(*pod),
-            // The pod that is accused is not named, and the one that is named is MAIN.
-            Self::EverybodyAccused { .. } | Self::MainSuspect { .. } | Self::ResetUnheeded { .. } => None,
+            // The pod that is accused is not named, and the one that is named is MAIN; or nobody is accused.
+            Self::EverybodyAccused { .. }
+            | Self::MainSuspect { .. }
+            | Self::LastCopy { .. }
+            | Self::ResetUnheeded { .. } => None,
             other => other.refused_reset(),
         }
     }

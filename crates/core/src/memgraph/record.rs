@@ -208,8 +208,28 @@ impl Main {
     }
 }
 
+/// How far apart the generations of a rebuilt record are from those of the lost one, which nobody remembers. There is one
+/// more for every withdrawal and every term, and a rebuilt record is of a later term: more than a million of them in each
+/// term before would be needed to use a name twice (R4).
+const GENERATIONS: u64 = 1 << 20;
+
 impl Record {
-    /// The first record of a cluster, or the first after it was lost: `candidate` is to become MAIN (R18).
+    /// The first record after one was lost: what it had said of names and of loose processes is not known any more, so
+    /// that names begin where none can have been (R4), and whoever runs may still be hit by a promote (R34).
+    pub fn rebuilt(term: Term, candidate: Candidate, loose: Vec<Loose>, now: Time) -> Self {
+        Self {
+            generation: Gen(term.0.saturating_mul(GENERATIONS)),
+            loose,
+            ..Self::initialising(term, candidate, now)
+        }
+    }
+
+    /// Are its names such as no record of an earlier term can have given?
+    pub fn begins_names_anew(&self) -> bool {
+        self.generation.0 >= self.term.0.saturating_mul(GENERATIONS)
+    }
+
+    /// The first record of a cluster: `candidate` is to become MAIN (R18).
     pub fn initialising(term: Term, candidate: Candidate, now: Time) -> Self {
         Self {
             term,

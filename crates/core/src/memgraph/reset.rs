@@ -26,6 +26,10 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
         if main_is_suspect(view, main) {
             return Some(cure_main(view, main));
         }
+        // Who followed MAIN, and how old its word is, is told by its mark: what was not read must not be taken for old.
+        if answer.data.is_none() && !view.approved(pod) {
+            return Some(Plan::wait(Reason::new(Rule::R14, Why::DataUnread { pod })));
+        }
         // Before the others are asked: whatever they say, this MAIN cannot judge it. Its replicas come and go under load,
         // and a reason that comes and goes with them hides that a human is waited for.
         if too_old_to_judge(view, main, pod, answer) {
@@ -38,6 +42,10 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
     }
     if let Some(refusal) = refusal(view, main, pod) {
         return Some(refusal);
+    }
+    // A copy with which nothing is wrong, and perhaps the only one beside MAIN's.
+    if wished && view.record.sync.is_none() {
+        return Some(Plan::wait(Reason::new(Rule::Reset, Why::LastCopy { pod })));
     }
     if view.seen.object(pod).is_none() {
         return Some(Plan::wait(Reason::new(Rule::Reset, Why::PartnerAway { pod })));
@@ -62,7 +70,13 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
 }
 
 /// `Error: 3` at registration or status `diverged`, said by this MAIN of this process.
+///
+/// The status is the registration's, and stays for some pings after the pod came back without its data: an empty copy has
+/// nothing that MAIN could lack, and resetting it again would not end.
 pub(super) fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
+    if view.is_blank(pod) {
+        return false;
+    }
     let process = view.answer(pod).map(|a| a.process);
     let refused = view.seen.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
         r.code == DIVERGED && r.by == main.process && Some(r.of) == process && r.term == main.term

@@ -34,6 +34,7 @@ impl Why {
             | Self::PromotionHeldUpUnfenced { .. }
             | Self::CandidateGone { .. }
             | Self::CandidateTooSilent { .. }
+            | Self::CandidateSpoiled { .. }
             | Self::StrayMain { .. }
             | Self::PartnerAway { .. }
             | Self::RegistrationWrong { .. }
@@ -51,6 +52,7 @@ impl Why {
             | Self::TooOldToJudge { .. }
             | Self::TooManyResets { .. }
             | Self::NoRoom { .. }
+            | Self::LastCopy { .. }
             | Self::OtherReset { .. }
             | Self::MayHoldLostWrite { .. }
             | Self::MarkLost { .. }

@@ -69,7 +69,8 @@ pub struct Spec {
     pub reset_patience: Duration,
     /// How long a candidate may be silent before MAIN, if it is back, gets its office again.
     pub candidate_patience: Duration,
-    /// How long a promotion is tried before a MAIN that hangs is taken for what holds it up.
+    /// How long a promotion is tried before a MAIN that hangs is taken for what holds it up. Short: it was silent for
+    /// several probes, and its office is lost.
     pub promotion_patience: Duration,
     /// Most resets in an hour.
     pub resets_per_hour: u32,
@@ -94,7 +95,7 @@ impl Default for Spec {
             reset_quiet: Duration::from_mins(2),
             reset_patience: Duration::from_mins(10),
             candidate_patience: Duration::from_secs(30),
-            promotion_patience: Duration::from_millis(500),
+            promotion_patience: Duration::from_millis(200),
             resets_per_hour: 3,
             rules: Rules::ALL,
         }

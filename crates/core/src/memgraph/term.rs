@@ -71,7 +71,9 @@ fn go_on(view: &View<'_>) -> Plan {
     }
     let alive = view.answer(pod).is_some_and(|a| a.process == candidate.process);
     if alive {
-        return claim::held_up(view, candidate).unwrap_or_else(|| take_over(view, pod, how_to_resume(view)));
+        return spoiled(view, candidate)
+            .or_else(|| claim::held_up(view, candidate))
+            .unwrap_or_else(|| take_over(view, pod, how_to_resume(view)));
     }
     if view.seen.is_gone(pod, candidate.process) {
         return claim::successor(view, candidate).unwrap_or_else(|| abandon(view, pod));
@@ -91,6 +93,18 @@ fn go_on(view: &View<'_>) -> Plan {
         }
         _ => Plan::wait(Reason::new(Rule::Complete, Why::CandidateSilent { pod })),
     }
+}
+
+/// The candidate answers and lost its data since it was chosen (R31): it will never have the mark that it needs. Nothing was
+/// acknowledged in this term (R10, R35), so the recorded MAIN, if it is there, loses nothing by beginning the next one.
+fn spoiled(view: &View<'_>, candidate: &Candidate) -> Option<Plan> {
+    let pod = candidate.pod;
+    let main = view.record.main.as_ref()?;
+    let data = view.answer(pod).and_then(|a| a.data)?;
+    let lost = data.mark.is_none_or(|m| m.term < main.term);
+    let returns = main.pod != pod && candidate.forced.is_none() && view.returning(main.pod);
+    let reason = Reason::new(Rule::R31, Why::CandidateSpoiled { pod }).on(view.said(pod));
+    (lost && returns).then(|| begin(view, main.pod, view.record.exposed, How::Plain, reason))
 }
 
 /// Goes on with a term that another turn began; its candidate is loose from here on.

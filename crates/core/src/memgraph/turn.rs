@@ -180,6 +180,15 @@ pub fn fence_patience(record: &Record, otherwise: FenceTimeout, fence: Duration,
     }
 }
 
+/// Have gateways alone said what this step waits for? Their word is at hand long before a pod that hangs was asked.
+pub fn confirmed(step: &Step, seen: &Observed) -> bool {
+    match step {
+        Step::AwaitFence { term, .. } => seen.all_confirmed_term(*term),
+        Step::AwaitGateways(term, revision) => seen.all_confirmed(*term, *revision),
+        _ => false,
+    }
+}
+
 /// Has what this step waits for happened? Steps that do not wait are never `true`.
 pub fn awaited(step: &Step, seen: &Observed) -> bool {
     match step {
@@ -189,8 +198,7 @@ pub fn awaited(step: &Step, seen: &Observed) -> bool {
             term,
             otherwise: _,
         } => fenced(*old, *start_fence, *term, seen).is_some(),
-        Step::AwaitGateways(term, revision) => seen.all_confirmed(*term, *revision),
-        _ => false,
+        _ => confirmed(step, seen),
     }
 }
 

@@ -83,13 +83,15 @@ impl<'a> View<'a> {
         self.volume(pod) == Some(main.volume) && same_data && marked
     }
 
+    /// Is there nothing at all on this pod?
+    pub fn is_blank(&self, pod: Ordinal) -> bool {
+        let data = self.answer(pod).and_then(|a| a.data);
+        data.is_some_and(|d| d.empty && d.mark.is_none())
+    }
+
     /// Is there nothing at all on this pod, while the other authority pod may hold something?
     pub fn is_blank_beside_data(&self, pod: Ordinal) -> bool {
-        let blank = |pod| {
-            let data = self.answer(pod).and_then(|a| a.data);
-            data.is_some_and(|d| d.empty && d.mark.is_none())
-        };
-        blank(pod) && !pod.partner().is_some_and(blank)
+        self.is_blank(pod) && !pod.partner().is_some_and(|other| self.is_blank(other))
     }
 
     /// What speaks against MAIN; `None` if nothing does, or not enough.
@@ -119,6 +121,12 @@ impl<'a> View<'a> {
         if object.is_some_and(|o| o.terminating) {
             return Some((Why::MainTerminating { main: pod }, kube(Fact::Terminating)));
         }
+        self.out_of_reach(main)
+    }
+
+    /// Did MAIN not answer us often enough, and no gateway either? One look that it missed is no sign of its death (R21).
+    pub fn out_of_reach(&self, main: &Main) -> Option<(Why, Evidence)> {
+        let pod = main.pod;
         let (why, fact, since) = match self.seen.pod(pod)?.contact {
             Contact::Refused { times, since } if times >= 2 => {
                 (Why::MainRefuses { main: pod, times }, Fact::Refused(times), since)
@@ -197,7 +205,7 @@ impl<'a> View<'a> {
     pub fn holds_up_its_successor(&self, main: &Main) -> bool {
         let hangs = matches!(
             self.seen.pod(main.pod).map(|p| &p.contact),
-            Some(Contact::Silent { .. })
+            Some(Contact::Silent { probes, .. }) if *probes >= self.spec().silent_probes
         );
         let there = self
             .seen

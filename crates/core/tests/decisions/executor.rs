@@ -8,7 +8,7 @@ use mainstay_core::memgraph::prepare::{Asked, Marker, Prepare, prepare};
 use mainstay_core::memgraph::record::{Record, Reset, Sync};
 use mainstay_core::memgraph::rules::Rules;
 use mainstay_core::memgraph::spec::{Durability, FenceTimeout};
-use mainstay_core::memgraph::turn::{FencedBy, awaited, fenced};
+use mainstay_core::memgraph::turn::{FencedBy, awaited, confirmed, fenced};
 use mainstay_core::memgraph::{counts_as_protected, pair_fsyncs};
 
 const NEXT: Term = Term(TERM.0 + 1);
@@ -32,6 +32,11 @@ fn fence(seen: &Observed, start_fence: bool) -> Option<FencedBy> {
         awaited(&step, seen),
         by.is_some(),
         "the step waits for nothing else"
+    );
+    assert_eq!(
+        confirmed(&step, seen),
+        by == Some(FencedBy::Gateways),
+        "what a pod said or did is no word of a gateway"
     );
     by
 }

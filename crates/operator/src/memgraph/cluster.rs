@@ -50,8 +50,10 @@ impl ReplicationPorts {
 /// How long things take, and other choices of whoever runs the operator.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A probe of a database: connection, login and each question.
+    /// A probe of a database: connection, and each question. Three of them are most of what a MAIN that hangs costs.
     pub probe: Duration,
+    /// A login. Only to check a password takes a real server about 0.23 s, and more on a busy node.
+    pub login: Duration,
     /// How long one that has been silent for long may take to be reached and to say its first word: it must not hold
     /// up the others. Once it talks it has as much time as they have, or it would stay silent for ever.
     pub silent_probe: Duration,
@@ -93,8 +95,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            probe: Duration::from_millis(800),
-            silent_probe: Duration::from_millis(200),
+            probe: Duration::from_millis(450),
+            login: Duration::from_millis(800),
+            silent_probe: Duration::from_millis(150),
             call: Duration::from_secs(3),
             command: Duration::from_secs(4),
             statements: Duration::from_secs(40),
@@ -149,7 +152,7 @@ impl Cluster {
         Dial {
             auth: self.auth.clone(),
             reach,
-            login: self.settings.probe,
+            login: self.settings.login,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::engine::lease::Permit;
 use api::memgraph::wishes::Asked;
 use api::memgraph::{MemgraphCluster, MemgraphClusterStatus};
 use kube::{Api, Client, ResourceExt};
+use mainstay_core::memgraph::document::Document;
 use mainstay_core::memgraph::ids::{Ordinal, Pods, Term};
 use mainstay_core::memgraph::invariants;
 use mainstay_core::memgraph::objects::{ClusterName, NotAClusterName};
@@ -300,6 +301,7 @@ impl Keeper {
         let Settings {
             interval,
             busy_interval,
+            poll,
             ..
         } = *self.settings;
         let busy = !told.acted.taken.is_empty()
@@ -310,10 +312,19 @@ impl Keeper {
                 .pods
                 .values()
                 .any(super::contacts::PodMemory::is_missing);
-        let wait = if busy { busy_interval } else { interval };
+        let wait = match busy {
+            _ if told.acted.promotion_refused() && is_young(told.document.as_ref()) => poll,
+            true => busy_interval,
+            false => interval,
+        };
         let until = told.plan.wake.map(|wake| wake.since(wall()));
-        until.map_or(wait, |until| until.clamp(busy_interval, wait))
+        until.map_or(wait, |until| until.clamp(busy_interval.min(wait), wait))
     }
+}
+
+/// Did the term begin a moment ago? One that is held up for longer waits for something that takes its time.
+fn is_young(document: Option<&Document>) -> bool {
+    document.is_some_and(|d| wall().since(d.record.since) < Duration::from_secs(5))
 }
 
 /// What a turn knows before it looks.

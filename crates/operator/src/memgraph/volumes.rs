@@ -32,7 +32,7 @@ impl Volumes {
 
     /// Asks every helper at once. Of one that does not answer nothing is known.
     pub async fn ask(&mut self, cluster: &Cluster, workload: &Workload, token: Option<&str>) {
-        let patience = cluster.settings.probe;
+        let patience = cluster.settings.login;
         let asking = workload.pods.iter().filter(|pod| pod.prepared).map(|pod| async move {
             let said = get(&helper_at(pod.ip?), VOLUME_PATH, token, patience).await;
             let report = said.and_then(|text| Ok(serde_json::from_str::<VolumeReport>(&text)?));
@@ -45,7 +45,12 @@ impl Volumes {
                 }
             }
         });
-        self.known = join_all(asking).await.into_iter().flatten().collect();
+        let told: BTreeMap<_, _> = join_all(asking).await.into_iter().flatten().collect();
+        // A helper whose disk is slow says nothing in time. Its volume is then what it was last time, not one with room.
+        let uid = |pod: &Ordinal| workload.pod(*pod).map(|seen| seen.object.uid);
+        self.known
+            .retain(|pod, report| uid(pod) == Some(report.pod_uid) && !told.contains_key(pod));
+        self.known.extend(told);
         self.asked = Some(Instant::now());
     }
 

@@ -487,8 +487,8 @@ fn rank(action: Action) -> Option<u8> {
 /// How the model numbers a registration's name; checked where it is used.
 fn in_model(name: RegistrationName) -> instance::RegistrationName {
     let number = match name {
-        RegistrationName::Async(pod) => u64::from(pod.0) * 4000,
-        RegistrationName::Strict(pod, generation) => u64::from(pod.0) * 4000 + generation.0 + 1,
+        RegistrationName::Async(pod) => u64::from(pod.0) << 28,
+        RegistrationName::Strict(pod, generation) => (u64::from(pod.0) << 28) + generation.0 + 1,
     };
-    instance::RegistrationName(u16::try_from(number).unwrap())
+    instance::RegistrationName(u32::try_from(number).unwrap())
 }

@@ -1,27 +1,30 @@
 //! Who may take the office, by what right, and for what cause.
 
-use super::facts::{aspirant, holder};
+use super::facts::{aspirant, holder, is_loose};
 use super::{At, Detail, Invariant, Judge};
-use crate::memgraph::ids::{Ordinal, ProcessId};
+use crate::memgraph::ids::{Ordinal, ProcessId, Term};
 use crate::memgraph::observed::{Answer, Contact, Data, Role, Status};
 use crate::memgraph::record::{Candidate, Record, State};
 use crate::memgraph::spec::FenceTimeout;
 
-/// Was something seen that takes the office from a MAIN that serves?
+/// Was something seen that takes the office from a MAIN that serves, or that a planned move has not demoted yet?
 pub(super) fn has_cause(judge: &Judge<'_>, before: &Record, candidate: &Candidate) -> bool {
     let facts = judge.facts;
     let Some(main) = before
         .main
         .as_ref()
-        .filter(|m| before.state == State::Serving && m.pod != candidate.pod)
+        .filter(|m| matches!(before.state, State::Serving | State::SwitchingOver) && m.pod != candidate.pod)
     else {
         return true;
     };
-    let wishes = facts.seen.wishes;
-    let asked = wishes.switchover == Some(candidate.pod) || facts.chosen(Some(before), candidate.pod);
+    // The move itself was asked for; that it becomes a failover was not, nor does a pod on its way out make it one.
+    let moving = before.state == State::SwitchingOver;
+    let wished = !moving && facts.seen.wishes.switchover == Some(candidate.pod);
+    let asked = wished || facts.chosen(Some(before), candidate.pod);
+    let terminating = !moving && facts.terminating(main.pod);
     if let Some(answer) = facts.fresh(main.pod) {
         let lost = answer.process != main.process || answer.role == Role::Replica;
-        return lost || asked || facts.is_ahead(main, candidate.pod) || facts.terminating(main.pod);
+        return lost || asked || facts.is_ahead(main, candidate.pod) || terminating;
     }
     let silent = match facts.pod(main.pod).map(|p| &p.contact) {
         Some(Contact::Refused { times, since: _ }) => *times >= 2,
@@ -30,7 +33,7 @@ pub(super) fn has_cause(judge: &Judge<'_>, before: &Record, candidate: &Candidat
     };
     let heard = |(at, process)| process == main.process && facts.now.since(at) < facts.seen.spec.veto;
     let vetoed = facts.seen.gateways.iter().any(|g| g.heard.is_some_and(heard));
-    asked || facts.gone(holder(main)) || facts.terminating(main.pod) || (silent && !vetoed)
+    asked || facts.gone(holder(main)) || terminating || (silent && !vetoed)
 }
 
 /// By what right a pod is candidate.
@@ -161,6 +164,21 @@ pub(super) fn first(judge: &mut Judge<'_>, at: At<'_>, next: &Record, candidate:
     }
     if !may_be_first(judge, candidate.pod) {
         judge.broken(at, Invariant::Adopted, Detail::Pod(candidate.pod));
+    }
+    if next.term > Term(1) {
+        remembers_nothing(judge, at, next);
+    }
+}
+
+/// A record of a later term than the first follows one that was lost, with its loose processes and its names.
+fn remembers_nothing(judge: &mut Judge<'_>, at: At<'_>, next: &Record) {
+    let facts = judge.facts;
+    let running = Ordinal::AUTHORITY.into_iter().filter_map(|p| facts.fresh(p));
+    if running.into_iter().any(|a| !is_loose(next, a.process)) {
+        judge.broken(at, Invariant::UnfinishedIsLoose, Detail::Record(next.revision));
+    }
+    if !next.begins_names_anew() {
+        judge.broken(at, Invariant::GenerationGrows, Detail::Record(next.revision));
     }
 }
 

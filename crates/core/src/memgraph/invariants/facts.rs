@@ -97,6 +97,9 @@ impl<'a> Facts<'a> {
         let Some(answer) = self.fresh(pod) else {
             return false;
         };
+        if answer.data.is_some_and(|d| d.empty && d.mark.is_none()) {
+            return false;
+        }
         let refused = self.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
             r.code == DIVERGED && r.by == main.process && r.of == answer.process && r.term == main.term
         });

@@ -38,10 +38,15 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
             Detail::Process(Target { pod, process }),
         );
     }
+    let healthy = !accused && !facts.foreign(main, pod);
+    if healthy && record.sync.is_none() {
+        judge.broken(at, Invariant::ResetTarget, Detail::Pod(pod));
+    }
     if accused && facts.main_is_suspect(main) {
         judge.broken(at, Invariant::ResetSuspect, Detail::Pod(pod));
     }
-    if accused && facts.followed(main, pod) && !facts.approved(pod) {
+    let followed = facts.followed(main, pod) || facts.data(pod).is_none();
+    if accused && followed && !facts.approved(pod) {
         judge.broken(at, Invariant::ResetTarget, Detail::Pod(pod));
     }
     let (memory, spec) = (facts.seen.memory, facts.seen.spec);
@@ -115,9 +120,10 @@ fn deposed_and_hangs(judge: &Judge<'_>, record: &Record, target: Target) -> bool
     let old = record.main.as_ref().map(holder) == Some(target);
     let successor = record.candidate.as_ref().map(aspirant);
     let chosen = successor.is_some_and(|c| c.pod != target.pod && facts.fresh_process(c).is_some());
+    let enough = facts.seen.spec.silent_probes;
     let silent = facts
         .pod(target.pod)
-        .is_some_and(|p| matches!(p.contact, Contact::Silent { .. }));
+        .is_some_and(|p| matches!(p.contact, Contact::Silent { probes, .. } if probes >= enough));
     let tried = facts.now.since(record.since) > facts.seen.spec.promotion_patience;
     old && chosen && silent && tried
 }
@@ -132,7 +138,7 @@ fn needs_no_process(judge: &Judge<'_>, record: &Record, target: Target) -> bool 
     let waits = facts
         .fresh_process(target)
         .is_some_and(|a| a.role == Role::Replica);
-    let tried = facts.now.since(record.since) > facts.seen.spec.promotion_patience * 2;
+    let tried = facts.now.since(record.since) > facts.seen.spec.promotion_patience * 5;
     claimed && waits && tried
 }
 

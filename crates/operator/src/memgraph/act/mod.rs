@@ -76,6 +76,15 @@ pub struct Acted {
     pub unfenced: bool,
 }
 
+impl Acted {
+    /// Did the candidate refuse its office? Nobody serves while it does, and whoever holds it up is looked for at once.
+    pub fn promotion_refused(&self) -> bool {
+        self.taken
+            .last()
+            .is_some_and(|last| last.phase == Some(Phase::Promote) && last.outcome == Outcome::Refused)
+    }
+}
+
 impl Actor<'_> {
     /// Carries out a plan, as far as it goes.
     pub async fn carry_out(&mut self, plan: Plan) -> Acted {
@@ -217,5 +226,39 @@ fn phase(step: &Step) -> Option<Phase> {
         | Step::WriteMarker { .. }
         | Step::DeletePod { .. }
         | Step::Scale(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(phase: Phase, outcome: Outcome) -> Taken {
+        Taken {
+            step: String::new(),
+            phase: Some(phase),
+            term: None,
+            outcome,
+            took: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_promotion_is_refused_only_if_the_turn_ended_with_that() {
+        let refused = |taken: &[Taken]| {
+            let acted = Acted {
+                taken: taken.to_vec(),
+                ..Acted::default()
+            };
+            acted.promotion_refused()
+        };
+        let fence = taken(Phase::Fence, Outcome::Done);
+        assert!(refused(&[fence.clone(), taken(Phase::Promote, Outcome::Refused)]));
+        assert!(!refused(&[]));
+        assert!(!refused(&[
+            fence.clone(),
+            taken(Phase::Promote, Outcome::Unknown)
+        ]));
+        assert!(!refused(&[fence, taken(Phase::Fence, Outcome::Refused)]));
     }
 }

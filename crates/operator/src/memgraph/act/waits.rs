@@ -9,7 +9,7 @@ use crate::memgraph::probe::Depth;
 use mainstay_core::memgraph::observed::Observed;
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::spec::FenceTimeout;
-use mainstay_core::memgraph::turn::{Outcome, awaited, fence_patience};
+use mainstay_core::memgraph::turn::{Outcome, awaited, confirmed, fence_patience};
 use std::time::Instant;
 
 impl Actor<'_> {
@@ -30,9 +30,19 @@ impl Actor<'_> {
             if self.permit.check(settings.probe + settings.call).is_err() {
                 return Outcome::Unknown;
             }
+            if self
+                .look_again(false)
+                .await
+                .is_some_and(|seen| confirmed(step, &seen))
+            {
+                return Outcome::Done;
+            }
             let fence = matches!(step, Step::AwaitFence { .. });
-            if let Some(seen) = self.look_again(fence).await
-                && awaited(step, &seen)
+            if fence
+                && self
+                    .look_again(true)
+                    .await
+                    .is_some_and(|seen| awaited(step, &seen))
             {
                 return Outcome::Done;
             }
@@ -63,7 +73,9 @@ impl Actor<'_> {
         let mut seen = self.look.observed.clone();
         seen.read_at = read_at;
         seen.turn = draw();
-        if pods && let Ok(workload) = Workload::read(self.cluster).await {
+        if pods {
+            // What was seen before the term was written is no fence of it.
+            let workload = Workload::read(self.cluster).await.ok()?;
             let spec = seen.spec;
             seen.pods = look_at_pods(self.cluster, &workload, spec, self.remembered, read, Depth::Role).await;
         }

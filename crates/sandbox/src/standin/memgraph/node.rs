@@ -182,7 +182,7 @@ impl Core {
         });
         let (mut names, mut peers, mut listed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (number, Replica { name, mode, address }) in (1_u8..).zip(replicas) {
-            let (id, peer) = (RegistrationName(u16::from(number)), NodeId(number));
+            let (id, peer) = (RegistrationName(u32::from(number)), NodeId(number));
             names.insert(id, name);
             peers.insert(peer, address);
             listed.push(Listed { name: id, mode, peer });
@@ -242,7 +242,7 @@ impl Core {
         }
         let model = &self.model;
         self.names.retain(|id, _| model.registration(*id).is_some());
-        let id = (1..=u16::MAX)
+        let id = (1..=u32::from(u16::MAX))
             .map(RegistrationName)
             .find(|id| !self.names.contains_key(id))
             .unwrap_or(RegistrationName(0));

@@ -21,7 +21,7 @@ pub struct EpochId(pub u32);
 
 /// The name of a registration; the caller maps it to the real text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct RegistrationName(pub u16);
+pub struct RegistrationName(pub u32);
 
 /// A commit timestamp. The real server moves in steps of two or three; only
 /// the order matters, so the model moves in steps of one.

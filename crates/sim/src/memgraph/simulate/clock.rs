@@ -13,7 +13,7 @@ use std::time::Duration;
 struct Stood {
     main: u8,
     run: u8,
-    name: u16,
+    name: u32,
     status: Option<Status>,
     since: Time,
 }

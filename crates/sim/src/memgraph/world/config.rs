@@ -205,10 +205,9 @@ impl Config {
     #[must_use]
     pub fn without(mut self, rule: Rule) -> Self {
         self.spec.rules = self.spec.rules.without(rule);
-        match rule {
-            Rule::R12 => self.fsync = false,
-            Rule::R13 => self.init_file = false,
-            _ => {}
+        // What the rule asks of the pods themselves.
+        if rule == Rule::R12 {
+            self.fsync = false;
         }
         self
     }

@@ -241,21 +241,27 @@ impl Pod {
     }
 }
 
+/// How many names a pod has: enough for the generations of a record that was rebuilt in its two hundredth term.
+const NAMES: u64 = 1 << 28;
+
 /// The name of a registration inside the model.
 pub(super) fn model_name(name: ids::RegistrationName) -> instance::RegistrationName {
     let n = match name {
-        ids::RegistrationName::Async(pod) => u64::from(pod.0) * 4000,
-        ids::RegistrationName::Strict(pod, generation) => u64::from(pod.0) * 4000 + generation.0 % 3999 + 1,
+        ids::RegistrationName::Async(pod) => u64::from(pod.0) * NAMES,
+        ids::RegistrationName::Strict(pod, generation) => {
+            u64::from(pod.0) * NAMES + generation.0 % (NAMES - 1) + 1
+        }
     };
-    instance::RegistrationName(u16::try_from(n).unwrap_or(u16::MAX))
+    instance::RegistrationName(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 /// The name of a registration outside the model.
 pub(super) fn core_name(name: instance::RegistrationName) -> ids::RegistrationName {
-    let pod = Ordinal(u8::try_from(name.0 / 4000).unwrap_or(u8::MAX));
-    match name.0 % 4000 {
+    let n = u64::from(name.0);
+    let pod = Ordinal(u8::try_from(n / NAMES).unwrap_or(u8::MAX));
+    match n % NAMES {
         0 => ids::RegistrationName::Async(pod),
-        n => ids::RegistrationName::Strict(pod, ids::Gen(u64::from(n) - 1)),
+        n => ids::RegistrationName::Strict(pod, ids::Gen(n - 1)),
     }
 }
 

@@ -76,6 +76,7 @@ pub(super) async fn promotion_drops(c: &mut Cluster) -> Result<(), Trouble> {
     c.inject(0, &link(RpcKind::Finalize, Effect::Delay(3000), Some(1)))?;
     let mut writer = c.client(0).await?;
     let writing = tokio::spawn(async move { writer.query("CREATE (:W {id: 2})").await });
+    c.until(0, 1, "replicating").await?;
     sleep(Duration::from_millis(800)).await;
     let promoted = c.promote(1).await;
     let refuses = matches!(c.profile(), Profile::V3_12 | Profile::Next);
@@ -100,7 +101,8 @@ pub(super) async fn busy_state(c: &mut Cluster) -> Result<(), Trouble> {
     c.signal(1, "STOP")?;
     let mut writer = c.client(0).await?;
     let writing = tokio::spawn(async move { writer.query("CREATE (:W {id: 2})").await });
-    sleep(Duration::from_millis(300)).await;
+    // Not a time that it takes: a DROP that comes before the commit is obeyed.
+    c.until(0, 1, "replicating").await?;
     c.refused_with(0, "DROP REPLICA r1", "lack of unique access")
         .await?;
     let port = c.replication_port(0)?;

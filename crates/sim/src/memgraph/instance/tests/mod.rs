@@ -143,7 +143,7 @@ impl Cluster {
 
     /// Registers `peer` under its own number.
     pub(super) fn register(&mut self, main: u8, mode: Mode, peer: u8) -> Result<Status, Error> {
-        let name = RegistrationName(u16::from(peer));
+        let name = RegistrationName(u32::from(peer));
         self.act(main, |main, net| main.register(name, mode, NodeId(peer), net))
     }
 
