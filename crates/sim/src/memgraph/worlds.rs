@@ -165,6 +165,8 @@ const ROWS: &[Row] = &[
     Row { name: "C1", budget: Budget { crashes: 1, suspicions: 1, ..NONE }, change: three_pods, ..ROW },
     Row { name: "H1", operators: 2, budget: Budget { crashes: 1, sleeps: 1, ..NONE }, ..ROW },
     Row { name: "D1", operators: 1, terms: 4, record_writes: 9, budget: Budget { crashes: 1, suspicions: 1, records: 1, ..NONE }, ..ROW },
+    // The record is lost while an operator sleeps in the middle of a failover: what it still sends, the next record does not know.
+    Row { name: "D2", operators: 2, terms: 4, record_writes: 13, budget: Budget { suspicions: 2, records: 1, ..NONE }, ..ROW },
     // A client deletes the mark; a human names the MAIN; a replica hangs.
     Row { name: "U1", terms: 4, record_writes: 9, budget: Budget { unmarks: 1, crashes: 1, suspicions: 1, ..NONE }, ..ROW },
     Row { name: "O1", terms: 4, record_writes: 9, budget: Budget { overrides: 1, volumes: 1, crashes: 1, ..NONE }, change: resets_only, ..ROW },
