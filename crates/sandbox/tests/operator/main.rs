@@ -5,6 +5,7 @@ mod bed;
 mod false_divergence;
 mod faults;
 mod kills;
+mod ledger;
 mod manifests;
 mod mistakes;
 mod order;
