@@ -301,6 +301,19 @@ impl Bed {
         .await
     }
 
+    /// Ends the process of MAIN without warning, and waits until the other pod serves: how long that took.
+    pub(crate) async fn fail_over(&self) -> Result<(Record, Duration)> {
+        let main = self.until_protected().await?.main.context("no MAIN")?.pod;
+        let killed = tokio::time::Instant::now();
+        self.nodes.kill(&Self::party(main.0), None)?;
+        let record = self
+            .until("served by the other pod", |r| {
+                r.state == State::Serving && r.main.as_ref().is_some_and(|m| Some(m.pod) == main.partner())
+            })
+            .await?;
+        Ok((record, killed.elapsed()))
+    }
+
     pub(crate) fn party(pod: u8) -> Party {
         Party::pod("default", &format!("{NAME}-{pod}"))
     }
