@@ -36,6 +36,8 @@ use tokio_util::sync::CancellationToken;
 /// The machine is shared and slow at times.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const NAME: &str = "memgraph-ha";
+/// How long a database may take to answer the operator.
+pub(crate) const PROBE: Duration = Duration::from_millis(500);
 /// `pod prepare` ends at once, everything else goes on.
 const IDLE: &str = "test \"$2\" = prepare || exec sleep 100000";
 
@@ -226,7 +228,7 @@ impl Bed {
             settings: Settings {
                 call: Duration::from_millis(1_500),
                 command: Duration::from_millis(1_500),
-                probe: Duration::from_millis(500),
+                probe: PROBE,
                 tap,
                 rules,
                 ..settings

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod bed;
+mod black_hole;
 mod false_divergence;
 mod faults;
 mod kills;
