@@ -74,6 +74,7 @@ struct Given {
     tap: Tap,
     user: User,
     rules: Rules,
+    address: ReplicaAddress,
 }
 
 impl Default for Given {
@@ -82,6 +83,7 @@ impl Default for Given {
             tap: Tap::default(),
             user: User::admin(),
             rules: Rules::ALL,
+            address: ReplicaAddress::Ip,
         }
     }
 }
@@ -198,16 +200,26 @@ impl Bed {
         self.operator_given(given).await
     }
 
+    /// One that registers replicas by their names, as it does in production.
+    pub(crate) async fn operator_by_name(&self) -> Result<Running> {
+        let given = Given {
+            address: ReplicaAddress::Name,
+            ..Given::default()
+        };
+        self.operator_given(given).await
+    }
+
     async fn operator_given(&self, given: Given) -> Result<Running> {
         let Given {
             tap,
             user,
             rules,
+            address,
         } = given;
         let settings = Settings {
             settle: Duration::from_millis(500),
             interval: Duration::from_millis(200),
-            address: ReplicaAddress::Ip,
+            address,
             ..Settings::default()
         };
         let config = OperatorConfig {
