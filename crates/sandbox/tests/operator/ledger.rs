@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Between two writes: what is tested is not how much a cluster bears.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Somebody who writes, until it is dropped.
 pub(crate) struct Ledger {
