@@ -1,15 +1,16 @@
 //! A small Kubernetes with stand-ins as processes, and operators in this process.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::MemgraphCluster;
+use gateway::{Config as GatewayConfig, Gateway, Plane, PushToken, Resolve};
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -35,6 +36,8 @@ use tokio_util::sync::CancellationToken;
 /// The machine is shared and slow at times.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const NAME: &str = "memgraph-ha";
+/// How long a database may take to answer the operator.
+pub(crate) const PROBE: Duration = Duration::from_millis(500);
 /// `pod prepare` ends at once, everything else goes on.
 const IDLE: &str = "test \"$2\" = prepare || exec sleep 100000";
 
@@ -63,6 +66,25 @@ impl Running {
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
+    }
+}
+
+/// What operators differ in.
+struct Given {
+    tap: Tap,
+    user: User,
+    rules: Rules,
+    address: ReplicaAddress,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            tap: Tap::default(),
+            user: User::admin(),
+            rules: Rules::ALL,
+            address: ReplicaAddress::Ip,
+        }
     }
 }
 
@@ -152,24 +174,52 @@ impl Bed {
 
     /// The same, and somebody is told what it does.
     pub(crate) async fn operator_with(&self, tap: Tap) -> Result<Running> {
-        self.operator_by(tap, User::admin(), Rules::ALL).await
+        let given = Given {
+            tap,
+            ..Given::default()
+        };
+        self.operator_given(given).await
     }
 
     /// One that forgets rules.
     pub(crate) async fn operator_without(&self, rules: Rules) -> Result<Running> {
-        self.operator_by(Tap::default(), User::admin(), rules).await
+        let given = Given {
+            rules,
+            ..Given::default()
+        };
+        self.operator_given(given).await
     }
 
     /// One that may do what this account may.
     pub(crate) async fn operator_as(&self, user: &User) -> Result<Running> {
-        self.operator_by(Tap::default(), user.clone(), Rules::ALL).await
+        let user = user.clone();
+        let given = Given {
+            user,
+            ..Given::default()
+        };
+        self.operator_given(given).await
     }
 
-    async fn operator_by(&self, tap: Tap, user: User, rules: Rules) -> Result<Running> {
+    /// One that registers replicas by their names, as it does in production.
+    pub(crate) async fn operator_by_name(&self) -> Result<Running> {
+        let given = Given {
+            address: ReplicaAddress::Name,
+            ..Given::default()
+        };
+        self.operator_given(given).await
+    }
+
+    async fn operator_given(&self, given: Given) -> Result<Running> {
+        let Given {
+            tap,
+            user,
+            rules,
+            address,
+        } = given;
         let settings = Settings {
             settle: Duration::from_millis(500),
             interval: Duration::from_millis(200),
-            address: ReplicaAddress::Ip,
+            address,
             ..Settings::default()
         };
         let config = OperatorConfig {
@@ -190,7 +240,7 @@ impl Bed {
             settings: Settings {
                 call: Duration::from_millis(1_500),
                 command: Duration::from_millis(1_500),
-                probe: Duration::from_millis(500),
+                probe: PROBE,
                 tap,
                 rules,
                 ..settings
@@ -211,6 +261,23 @@ impl Bed {
             }
         });
         Ok(Running { stop, task, http })
+    }
+
+    /// A gateway in this process. The token of pushes comes to it as to one in a pod: from the Secret, as soon as the
+    /// operator has made it.
+    pub(crate) async fn gateway(&self, name: &str) -> Result<Gateway> {
+        let file = self.folder.join(format!("push-token-{name}"));
+        let mut config = GatewayConfig::new(NAME.parse()?, "default", name);
+        config.token = PushToken::File(file.clone());
+        let client = self.client.clone();
+        tokio::spawn(async move {
+            while mount_token(&client, &file).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let names = Resolve::HostsFile(self.nodes.hosts_file("default"));
+        let plane = Plane::Kubernetes(self.kubernetes.client());
+        Ok(Gateway::start(config, plane, names).await?)
     }
 
     pub(crate) async fn record(&self) -> Result<Option<Record>> {
@@ -246,6 +313,19 @@ impl Bed {
             r.state == State::Serving && r.sync.is_some()
         })
         .await
+    }
+
+    /// Ends the process of MAIN without warning, and waits until the other pod serves: how long that took.
+    pub(crate) async fn fail_over(&self) -> Result<(Record, Duration)> {
+        let main = self.until_protected().await?.main.context("no MAIN")?.pod;
+        let killed = tokio::time::Instant::now();
+        self.nodes.kill(&Self::party(main.0), None)?;
+        let record = self
+            .until("served by the other pod", |r| {
+                r.state == State::Serving && r.main.as_ref().is_some_and(|m| Some(m.pod) == main.partner())
+            })
+            .await?;
+        Ok((record, killed.elapsed()))
     }
 
     pub(crate) fn party(pod: u8) -> Party {
@@ -333,4 +413,13 @@ impl Bed {
             Outcome::Refused { failure, .. } => bail!("{failure}"),
         }
     }
+}
+
+/// Writes the token of pushes where a gateway reads it, if there is one.
+async fn mount_token(client: &Client, file: &Path) -> Result<()> {
+    let secrets: Api<Secret> = Api::default_namespaced(client.clone());
+    let secret = secrets.get(&format!("{NAME}-gateway-token")).await?;
+    let token = secret.data.unwrap_or_default();
+    std::fs::write(file, &token.get("token").context("no token")?.0)?;
+    Ok(())
 }

@@ -2,9 +2,11 @@
 
 mod adoption;
 mod bed;
+mod black_hole;
 mod false_divergence;
 mod faults;
 mod kills;
+mod ledger;
 mod manifests;
 mod mistakes;
 mod order;

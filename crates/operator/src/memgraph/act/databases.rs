@@ -62,7 +62,8 @@ impl Actor<'_> {
             Ok(_) => Outcome::Done,
             Err(Reply::Over(outcome)) => outcome,
             Err(Reply::Open(_, mut connection)) => {
-                match database::role(&mut connection, self.cluster.settings.probe).await {
+                let look = database::role(&mut connection, self.cluster.settings.probe);
+                match self.one_of("see whether it is demoted", look).await {
                     Ok((Role::Replica, _)) => Outcome::Done,
                     Ok((Role::Main, _)) => Outcome::Refused,
                     Err(_) => Outcome::Unknown,
@@ -102,7 +103,8 @@ impl Actor<'_> {
         }
         // An earlier try may have written it: that is as good.
         let again = Run::new("MATCH (m:__mainstay) RETURN m.term AS term");
-        match self.send(on, &again, Command::Other).await {
+        let read = self.send(on, &again, Command::Other);
+        match self.one_of("see which mark is there", read).await {
             Ok(result) if database::number(&result) == Some(new) => Outcome::Done,
             Ok(_) => Outcome::Refused,
             Err(reply) => reply.outcome(),
@@ -160,7 +162,8 @@ impl Actor<'_> {
             self.remember_refusal(on, peer, code);
         }
         let prefix = self.cluster.prefix();
-        match database::replicas(&mut connection, &prefix, self.cluster.settings.probe).await {
+        let look = database::replicas(&mut connection, &prefix, self.cluster.settings.probe);
+        match self.one_of("see what a refused registration left", look).await {
             Ok(rows) if rows.iter().any(|row| row.name == name) => Outcome::Spoiled,
             Ok(_) => Outcome::Refused,
             // Whether it left something is not known. To undo it blindly could drop what another turn registered

@@ -23,12 +23,13 @@ impl Actor<'_> {
             return Outcome::Refused;
         };
         let patience = self.cluster.settings.poll * 10;
-        let token = self.token;
+        let (token, tap) = (self.token, &self.cluster.settings.tap);
         let pushes = self.look.gateways.iter().filter_map(|gateway| {
             let address = gateway.push.as_deref()?;
             let body = body.clone();
             Some(async move {
-                let answer = post(address, PUSH_PATH, token, body, patience).await;
+                let answer = post(address, PUSH_PATH, token, body, patience);
+                let answer = tap.around(format!("push to {}", gateway.lease), answer).await;
                 (gateway.lease.clone(), answer)
             })
         });

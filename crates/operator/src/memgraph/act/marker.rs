@@ -53,7 +53,9 @@ impl Actor<'_> {
             "Starting hard reset procedure for diverged replica"
         );
         let patience = self.cluster.settings.command;
-        match post(&helper_at(ip), MARKER_PATH, self.token, body, patience).await {
+        let helper = helper_at(ip);
+        let asked = post(&helper, MARKER_PATH, self.token, body, patience);
+        match self.one_of("ask the helper for a marker", asked).await {
             Ok(_) if self.runs(target).await == Some(pod_uid) => {
                 tracing::info!(pod_name, replica_name, "Magic marker file created successfully");
                 Outcome::Done

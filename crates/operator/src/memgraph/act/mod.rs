@@ -1,4 +1,4 @@
-//! Each step one call. The executor makes no choice: what an outcome means is said by the plan.
+//! Each step one call that changes something. The executor makes no choice: what an outcome means is said by the plan.
 
 pub mod outcome;
 
@@ -17,6 +17,7 @@ use mainstay_core::memgraph::ids::{Ordinal, PodUid, Term};
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::rules::Rule;
 use mainstay_core::memgraph::turn::{Outcome, Progress, Turn};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// What is needed to carry out a plan.
@@ -175,6 +176,11 @@ impl Actor<'_> {
             | Step::ReadProof { .. }
             | Step::WriteMarker { .. } => settings.command + settings.probe,
         }
+    }
+
+    /// One of several calls of a step: an operator can die between them too.
+    async fn one_of<T>(&self, what: impl fmt::Display + Send, call: impl Future<Output = T> + Send) -> T {
+        self.cluster.settings.tap.around(what, call).await
     }
 
     async fn perform(&mut self, step: &Step, acted: &mut Acted) -> Outcome {

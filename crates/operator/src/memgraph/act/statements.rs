@@ -27,15 +27,21 @@ impl Actor<'_> {
                 beginning(statement)
             );
             let left = deadline.saturating_duration_since(Instant::now());
-            let answered = tokio::select! {
-                biased;
-                refusal = self.lease_lost() => {
+            let running = async {
+                tokio::select! {
+                    biased;
+                    refusal = self.lease_lost() => Err(refusal),
+                    answered = connection.query(statement, left) => Ok(answered),
+                }
+            };
+            let error = match self.one_of(format!("statement {number} of {all}"), running).await {
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => error,
+                Err(refusal) => {
                     *ended = Some(format!("{shown}: not waited for, {refusal}"));
                     return Outcome::Unknown;
                 }
-                answered = connection.query(statement, left) => answered,
             };
-            let Err(error) = answered else { continue };
             tracing::warn!(cluster = %self.cluster.name, pod = %on.pod, %error, "{shown} failed");
             if matches!(verdict(Command::Other, &error), Verdict::Is(Outcome::Unknown)) {
                 *ended = Some(format!(

@@ -43,7 +43,7 @@ pub enum Party {
     Api,
     /// Somebody on this machine outside of all pods who has an address here.
     Other(String),
-    /// Anybody else on this machine; cannot be cut off.
+    /// Anybody else on this machine: whoever is cut off from it is cut off from all of them.
     Outside,
 }
 
