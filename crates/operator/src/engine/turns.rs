@@ -4,7 +4,7 @@ use super::keeper::{Audience, Keeper, Turned};
 use super::lease::Permit;
 use super::pulse::Pulse;
 use super::queue::{Depth, Limits, Queues, Urgency};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -172,10 +172,17 @@ impl<K: Keeper> Turns<K> {
         self.inner.audience.forget(key);
     }
 
-    /// The first list of objects is complete.
-    pub fn synced(&self) {
+    /// The list of objects is complete, the first one or a later one. What is known and not in it is gone: of what is
+    /// deleted while nobody watches, nobody is told.
+    pub fn synced(&self, listed: &BTreeSet<Key>) {
         let mut state = self.state();
         (state.synced, state.absent) = (true, false);
+        let gone = state.known.keys().filter(|key| !listed.contains(key));
+        let gone: Vec<Key> = gone.cloned().collect();
+        drop(state);
+        for key in &gone {
+            self.forget(key);
+        }
     }
 
     /// There is no such kind; `true` if that is news.

@@ -160,6 +160,23 @@ fn every_metric_and_every_key_of_memgraph_controller_is_there() {
 }
 
 #[test]
+fn a_cluster_that_a_turn_does_not_find_any_more_is_not_shown() {
+    let board = Board::default();
+    board.told(&key(), Some(served_by(0, 1)));
+    assert!(metrics(&board).contains("memgraph_cluster_pods_healthy{"));
+    // In the order of the engine.
+    board.took(&key(), Duration::from_millis(3));
+    board.told(&key(), None);
+    assert_eq!(board.clusters(), json!({ "clusters": [] }));
+    let text = metrics(&board);
+    assert!(!text.contains("cluster=\"memgraph-ha\""), "{text}");
+    assert!(
+        text.contains("memgraph_controller_reconciliations_total 2"),
+        "it was a turn"
+    );
+}
+
+#[test]
 fn with_several_clusters_each_is_in_the_list_and_none_at_the_top() {
     let board = Board::default();
     board.told(&key(), Some(served_by(0, 1)));
