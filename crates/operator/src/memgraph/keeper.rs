@@ -6,7 +6,7 @@ use super::footing::{Declared, Footing, Setback};
 use super::observe::{Given, Look, ObserveError, Remembered, observe};
 use super::report::{self, Place, Told, resets};
 use super::volumes::Volumes;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::clock::wall;
 use crate::engine;
 use crate::engine::keeper::Turned;
@@ -78,7 +78,7 @@ impl engine::keeper::Keeper for Keeper {
     async fn turn(&mut self, permit: &Permit) -> Result<Turned<Told>, TurnError> {
         let api: Api<MemgraphCluster> = Api::namespaced(self.client.clone(), &self.namespace);
         let object =
-            optional(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
+            existing(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
         let Some(object) = object.filter(|o| o.metadata.deletion_timestamp.is_none()) else {
             return Ok(Turned {
                 again: self.settings.interval * 10,

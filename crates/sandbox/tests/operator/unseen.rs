@@ -1,15 +1,20 @@
-//! What the operator did not see happen.
+//! What the operator did not see happen, and what it must not take for something that happened.
 
 use anyhow::{Result, ensure};
 use api::MemgraphCluster;
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kube::api::{Api, DeleteParams, PostParams};
+use mainstay_core::memgraph::objects::ClusterName;
 use operator::engine::keeper::{Audience, Keeper, Turned};
 use operator::engine::lease::Permit;
 use operator::engine::queue::Limits;
 use operator::engine::turns::{Key, Pace, Turns};
 use operator::engine::watch::{Scope, objects};
+use operator::memgraph::stored::Stored;
+use operator::memgraph::{Cluster, Settings};
+use operator::pod;
 use sandbox::kube::Kubernetes;
 use sandbox::kube::faults::{Fault, On};
 use serde_json::json;
@@ -124,6 +129,43 @@ async fn a_cluster_that_was_deleted_while_nobody_watched_is_forgotten_with_the_n
     watching.abort();
     stop.cancel();
     working.await?;
+    kubernetes.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_404_that_names_no_object_does_not_say_that_there_is_no_record() -> Result<()> {
+    let kubernetes = Kubernetes::new(18);
+    let name: ClusterName = "memgraph-ha".parse()?;
+    let (client, patience) = (kubernetes.client(), Duration::from_secs(5));
+    let looked_after = Cluster {
+        name: name.clone(),
+        namespace: "default".to_owned(),
+        client: client.clone(),
+        settings: Arc::new(Settings::default()),
+        auth: bolt::message::Auth::None,
+        memgraph: None,
+    };
+    let asked = || pod::record(client.clone(), "default", &name, patience);
+    ensure!(Stored::read(&looked_after).await?.document.is_none());
+    ensure!(asked().await?.is_none(), "there is none");
+    // As a proxy answers that does not know the way.
+    let nowhere = Fault::Denied(404, "404 page not found".to_owned());
+    let reads = On::path(format!("configmaps/{}", name.record())).method(Method::Get);
+    kubernetes.faults().inject(nowhere, reads);
+    let read = Stored::read(&looked_after).await;
+    ensure!(read.is_err(), "the operator would begin anew: {read:?}");
+    let read = asked().await;
+    ensure!(
+        read.is_err(),
+        "a reset that was asked for would be dropped: {read:?}"
+    );
+    kubernetes.faults().lift_all();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let empty = json!({ "metadata": { "name": name.record() }, "data": {} });
+    let empty: ConfigMap = serde_json::from_value(empty)?;
+    maps.create(&PostParams::default(), &empty).await?;
+    ensure!(Stored::read(&looked_after).await?.document.is_none());
     kubernetes.shutdown().await;
     Ok(())
 }
