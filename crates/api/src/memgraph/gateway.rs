@@ -10,6 +10,7 @@ use super::reads::Reads;
 use crate::times;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::KubeSchema;
+use mainstay_core::memgraph::read_gate;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -226,6 +227,21 @@ pub struct GatewayTimes {
 }
 
 impl Gateway {
+    /// What is declared about reads; `None` if there is no port for them.
+    pub fn read_policy(&self) -> Option<read_gate::Reads> {
+        let Reads {
+            enabled,
+            max_lag,
+            include_sync,
+            fallback_to_main,
+        } = self.reads;
+        (self.enabled && enabled).then_some(read_gate::Reads {
+            max_lag: u64::from(max_lag),
+            from_sync: include_sync,
+            from_main: fallback_to_main,
+        })
+    }
+
     /// Reads the lengths of time.
     pub fn times(&self) -> Result<GatewayTimes, BadSpec> {
         let read = |field, text: &String| {
@@ -267,6 +283,22 @@ mod tests {
             times.hold > given_up,
             "who is held outlasts a move that is given up"
         );
+    }
+
+    #[test]
+    fn reads_are_as_declared_and_there_are_none_without_gateways() {
+        let policy = |text: &str| serde_json::from_str::<Gateway>(text).unwrap().read_policy();
+        let declared = r#"{"reads": {"enabled": true, "maxLag": 7, "fallbackToMain": true}}"#;
+        assert_eq!(
+            policy(declared),
+            Some(read_gate::Reads {
+                max_lag: 7,
+                from_sync: false,
+                from_main: true,
+            })
+        );
+        assert_eq!(policy("{}"), None);
+        assert_eq!(policy(r#"{"enabled": false, "reads": {"enabled": true}}"#), None);
     }
 
     #[test]

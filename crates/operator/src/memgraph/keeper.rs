@@ -203,6 +203,7 @@ impl Keeper {
         let quarantines = self.volumes.quarantines(&cluster);
         let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
         told.quarantines = quarantines;
+        told.reads = object.spec.gateway.read_policy();
         told.setbacks = setbacks;
         if let Some(Rolling::Wait(why)) = rolling {
             told.notes
@@ -268,6 +269,7 @@ impl Keeper {
             plan,
             acted,
             quarantines: BTreeMap::new(),
+            reads: None,
             setbacks: Vec::new(),
             failed: 0,
             violations: violations.iter().map(ToString::to_string).collect(),
