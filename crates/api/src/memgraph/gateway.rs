@@ -28,6 +28,7 @@ pub struct Gateway {
     pub enabled: bool,
     /// How many.
     #[serde(default = "two")]
+    #[schemars(range(min = 1, max = 16))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 16").message("spec.gateway.replicas is 1 to 16; for none write spec.gateway.enabled: false"))]
     pub replicas: u8,
     /// Its image; the operator's own if not given.
@@ -67,22 +68,27 @@ pub struct Gateway {
     pub stall_timeout: String,
     /// How many connections each gateway takes.
     #[serde(default = "ten_thousand")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnections is 1 to 100000"))]
     pub max_connections: u32,
     /// How many of one address; no limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnectionsPerSource is 1 to 100000; leave it out for no limit"))]
     pub max_connections_per_source: Option<u32>,
     /// How many of each port may wait for a database; all of them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 100000").message("spec.gateway.maxWaiting is 0 to 100000; leave it out for as many as maxConnections"))]
     pub max_waiting: Option<u32>,
     /// How many new connections each gateway takes in a second; no limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.newPerSecond is 1 to 100000; leave it out for no limit"))]
     pub new_per_second: Option<u32>,
     /// How many of one address; no limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.newPerSecondPerSource is 1 to 100000; leave it out for no limit"))]
     pub new_per_second_per_source: Option<u32>,
     /// Where `neo4j://` drivers send their writes, as HOST:PORT; where they came in if not given.
@@ -110,6 +116,7 @@ pub struct Gateway {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// How many of a hundred sessions are logged when they end, without what they asked for.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 100))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 100").message("spec.gateway.accessLogPercent is 0 to 100"))]
     pub access_log_percent: u8,
     /// The port for reads, which replicas take.
