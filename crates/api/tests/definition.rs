@@ -54,3 +54,48 @@ fn every_list_that_a_rule_looks_through_has_a_bound() {
     }
     assert_eq!(endless, Vec::<String>::new());
 }
+
+/// Kubernetes says both, and the bounds of a Rust type beside the sentence of a rule are bad advice.
+#[test]
+fn the_bounds_that_a_rule_names_are_those_of_the_schema() {
+    /// Of `self >= 2 && self <= 9`.
+    fn bounds(rule: &str) -> Option<[Option<f64>; 2]> {
+        let after = |sign: &str| {
+            let number = rule.split(" && ").find_map(|part| part.strip_prefix(sign))?;
+            number.parse().ok()
+        };
+        let named = [after("self >= "), after("self <= ")];
+        named.iter().any(Option::is_some).then_some(named)
+    }
+    fn walk(at: &str, schema: &serde_json::Value, seen: &mut usize, wrong: &mut Vec<String>) {
+        for rule in schema["x-kubernetes-validations"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            let named = rule["rule"].as_str().and_then(bounds);
+            let Some([least, most]) = named.filter(|_| schema["type"] == "integer") else {
+                continue;
+            };
+            *seen += 1;
+            let (minimum, maximum) = (schema["minimum"].as_f64(), schema["maximum"].as_f64());
+            if minimum != least || most.is_some_and(|most| maximum != Some(most)) {
+                wrong.push(format!("{at}: {minimum:?} to {maximum:?}, and {}", rule["rule"]));
+            }
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            walk(&format!("{at}/{name}"), property, seen, wrong);
+        }
+        if let Some(items) = schema.get("items") {
+            walk(&format!("{at}/*"), items, seen, wrong);
+        }
+    }
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (name, text) in api::definitions().unwrap() {
+        let definition: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema");
+        walk(&name, schema.unwrap(), &mut seen, &mut wrong);
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(seen >= 15, "only {seen} were looked at");
+}

@@ -3,13 +3,13 @@
 use anyhow::{Context, Result, bail, ensure};
 use bolt::message::Auth;
 use sandbox::standin::memgraph::client::{Client, Outcome};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
@@ -23,6 +23,8 @@ static MACHINE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 struct Running {
     process: Child,
     says: Value,
+    /// It is told when it ends, too: whoever prints into a pipe that nobody reads fails.
+    out: BufReader<ChildStdout>,
 }
 
 impl Running {
@@ -32,11 +34,34 @@ impl Running {
 
     fn begin(command: &mut Command) -> Result<Self> {
         let mut process = command.stdout(Stdio::piped()).spawn()?;
-        let out = process.stdout.take().context("no output")?;
+        let mut out = BufReader::new(process.stdout.take().context("no output")?);
         let mut line = String::new();
-        BufReader::new(out).read_line(&mut line)?;
+        out.read_line(&mut line)?;
         let says = serde_json::from_str(&line).with_context(|| format!("it said {line:?}"))?;
-        Ok(Self { process, says })
+        Ok(Self { process, says, out })
+    }
+
+    /// As a person starts it, and all that is said until it is ready.
+    fn start_talking(arguments: &[&str]) -> Result<(Self, String)> {
+        let mut process = Command::new(MAINSTAY)
+            .arg("sandbox")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut out = BufReader::new(process.stdout.take().context("no output")?);
+        let mut text = String::new();
+        while !text.contains("Ctrl-C ends everything.") {
+            ensure!(out.read_line(&mut text)? > 0, "it ended after {text}");
+        }
+        let after = |word: &str| {
+            let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(word));
+            let found = lines.next().with_context(|| format!("no {word} in {text}"))?;
+            anyhow::Ok(found.trim().to_owned())
+        };
+        let kubeconfig = after("kubeconfig ")?;
+        let folder = Path::new(&kubeconfig).parent();
+        let says = json!({ "bolt": after("Bolt ")?.replace("bolt://", ""), "kubeconfig": kubeconfig, "folder": folder });
+        Ok((Self { process, says, out }, text))
     }
 
     fn text(&self, field: &str) -> Result<&str> {
@@ -81,7 +106,9 @@ impl Running {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
         let status = self.process.wait()?;
-        ensure!(status.success(), "it ended with {status}");
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest)?;
+        ensure!(status.success(), "it ended with {status} and said {rest}");
         ensure!(!folder.exists(), "{} is left", folder.display());
         let left = processes_of(&folder)?;
         ensure!(left.is_empty(), "these are left: {left:?}");
@@ -128,9 +155,32 @@ async fn run(address: SocketAddr, query: &str) -> Result<i64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_serves_says_why_and_leaves_nothing_behind() -> Result<()> {
     let _alone = MACHINE.lock().await;
-    let first = Running::start(&["--port", "0"])?;
-    let second = Running::start(&["--port", "0", "--replicas", "2"])?;
+    // Both ask for the usual port, which one at most can have, or nobody if another program has it.
+    let first = Running::start(&[])?;
+    let (second, text) = Running::start_talking(&["--replicas", "2"])?;
     ensure!(first.bolt()? != second.bolt()?);
+    let program = Path::new(MAINSTAY).canonicalize()?;
+    let (program, kubeconfig) = (program.display(), second.text("kubeconfig")?);
+    for part in [
+        format!("Bolt        bolt://{}\n", second.bolt()?),
+        format!("kubeconfig  {kubeconfig}\n"),
+        format!("{program} drill kill-main\n"),
+        format!("kubectl --kubeconfig {kubeconfig} get mgc -w\n"),
+        format!("{program} why memgraph-ha\n"),
+    ] {
+        ensure!(text.contains(&part), "{part} is not in {text}");
+    }
+    ensure!(Path::new(kubeconfig).is_file());
+    // Whoever names a port means that one.
+    let (taken, folder) = (first.bolt()?.port().to_string(), Folder::new("p")?);
+    let third = Command::new(MAINSTAY)
+        .args(["sandbox", "--headless", "--port", &taken])
+        .env("TMPDIR", &folder.0)
+        .output()?;
+    let said = String::from_utf8(third.stderr)?;
+    let refused = format!("clients cannot be given port {taken}");
+    ensure!(!third.status.success() && said.contains(&refused), "{said}");
+    ensure!(sandboxes(&folder.0)? == 0 && processes_of(&folder.0)?.is_empty());
     let written = run(first.bolt()?, "CREATE (n:T {id: 7}) RETURN n.id AS id").await?;
     let elsewhere = run(second.bolt()?, "MATCH (n:T) RETURN count(n) AS n").await?;
     ensure!((written, elsewhere) == (7, 0));

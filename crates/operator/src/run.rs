@@ -126,6 +126,7 @@ impl Operator {
             loops: vec![Arc::new(memgraph.turns.clone()), Arc::new(plans.turns())],
             permit: permit.clone(),
             standing: election.standing(),
+            election: election.pulse(),
         };
         if let Some(rings) = &rings {
             served.pages.push(rings.board.clone());

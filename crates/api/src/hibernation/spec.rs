@@ -181,6 +181,7 @@ pub struct StrategySpec {
     pub kind: StrategyType,
     /// At most so many at once. Parallel and DAG.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     #[x_kube(validation = Rule::new("self >= 1").message("maxConcurrency is at least 1; leave it out for all at once"))]
     pub max_concurrency: Option<u16>,
     /// Who waits for whom. DAG.
@@ -237,6 +238,7 @@ pub struct StageSpec {
     pub parallel: bool,
     /// At most so many at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     #[x_kube(validation = Rule::new("self >= 1").message("maxConcurrency is at least 1; leave it out for all at once"))]
     pub max_concurrency: Option<u16>,
 }
@@ -250,6 +252,7 @@ pub struct Behavior {
     pub mode: BehaviorMode,
     /// How often a target is tried again, later each time.
     #[serde(default = "three")]
+    #[schemars(range(min = 0, max = 10))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 10").message("retries is 0 to 10"))]
     pub retries: u8,
 }

@@ -10,6 +10,7 @@ use super::reads::Reads;
 use crate::times;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::KubeSchema;
+use mainstay_core::memgraph::read_gate;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub struct Gateway {
     pub enabled: bool,
     /// How many.
     #[serde(default = "two")]
+    #[schemars(range(min = 1, max = 16))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 16").message("spec.gateway.replicas is 1 to 16; for none write spec.gateway.enabled: false"))]
     pub replicas: u8,
     /// Its image; the operator's own if not given.
@@ -66,22 +68,27 @@ pub struct Gateway {
     pub stall_timeout: String,
     /// How many connections each gateway takes.
     #[serde(default = "ten_thousand")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnections is 1 to 100000"))]
     pub max_connections: u32,
     /// How many of one address; no limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.maxConnectionsPerSource is 1 to 100000; leave it out for no limit"))]
     pub max_connections_per_source: Option<u32>,
     /// How many of each port may wait for a database; all of them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 100000").message("spec.gateway.maxWaiting is 0 to 100000; leave it out for as many as maxConnections"))]
     pub max_waiting: Option<u32>,
     /// How many new connections each gateway takes in a second; no limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.newPerSecond is 1 to 100000; leave it out for no limit"))]
     pub new_per_second: Option<u32>,
     /// How many of one address; no limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 100000").message("spec.gateway.newPerSecondPerSource is 1 to 100000; leave it out for no limit"))]
     pub new_per_second_per_source: Option<u32>,
     /// Where `neo4j://` drivers send their writes, as HOST:PORT; where they came in if not given.
@@ -109,6 +116,7 @@ pub struct Gateway {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// How many of a hundred sessions are logged when they end, without what they asked for.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 100))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 100").message("spec.gateway.accessLogPercent is 0 to 100"))]
     pub access_log_percent: u8,
     /// The port for reads, which replicas take.
@@ -226,6 +234,21 @@ pub struct GatewayTimes {
 }
 
 impl Gateway {
+    /// What is declared about reads; `None` if there is no port for them.
+    pub fn read_policy(&self) -> Option<read_gate::Reads> {
+        let Reads {
+            enabled,
+            max_lag,
+            include_sync,
+            fallback_to_main,
+        } = self.reads;
+        (self.enabled && enabled).then_some(read_gate::Reads {
+            max_lag: u64::from(max_lag),
+            from_sync: include_sync,
+            from_main: fallback_to_main,
+        })
+    }
+
     /// Reads the lengths of time.
     pub fn times(&self) -> Result<GatewayTimes, BadSpec> {
         let read = |field, text: &String| {
@@ -267,6 +290,22 @@ mod tests {
             times.hold > given_up,
             "who is held outlasts a move that is given up"
         );
+    }
+
+    #[test]
+    fn reads_are_as_declared_and_there_are_none_without_gateways() {
+        let policy = |text: &str| serde_json::from_str::<Gateway>(text).unwrap().read_policy();
+        let declared = r#"{"reads": {"enabled": true, "maxLag": 7, "fallbackToMain": true}}"#;
+        assert_eq!(
+            policy(declared),
+            Some(read_gate::Reads {
+                max_lag: 7,
+                from_sync: false,
+                from_main: true,
+            })
+        );
+        assert_eq!(policy("{}"), None);
+        assert_eq!(policy(r#"{"enabled": false, "reads": {"enabled": true}}"#), None);
     }
 
     #[test]

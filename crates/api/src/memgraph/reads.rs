@@ -18,6 +18,7 @@ pub struct Reads {
     /// How far behind MAIN a replica may be, in MAIN's own timestamps (`behind` in SHOW REPLICAS): a transaction takes
     /// one or more.
     #[serde(default = "thousand")]
+    #[schemars(range(min = 0, max = 1_000_000_000))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 1000000000").message("spec.gateway.reads.maxLag is 0 to 1000000000: timestamps of MAIN, as `behind` in SHOW REPLICAS counts them"))]
     pub max_lag: u32,
     /// The SYNC replica takes reads, too. An open read there and an index on MAIN stall MAIN for half a minute.

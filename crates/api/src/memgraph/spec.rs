@@ -46,6 +46,8 @@ use serde::{Deserialize, Serialize};
 pub struct MemgraphClusterSpec {
     /// How many pods: 0 and 1 are MAIN and SYNC in turn, the others are ASYNC.
     #[serde(default = "three")]
+    // Here and below: the schema says its bounds too. Those of the Rust type would be others, and bad advice.
+    #[schemars(range(min = 2, max = 9))]
     #[x_kube(validation = Rule::new("self >= 2 && self <= 9").message("spec.replicas is 2 to 9: pods 0 and 1 take turns as MAIN and SYNC, the others are ASYNC"))]
     pub replicas: u8,
     /// The image, with a tag or a digest. Memgraph 3.6 or later.
@@ -219,6 +221,7 @@ pub struct Failover {
     pub fence_timeout: FenceTimeout,
     /// Unanswered probes that make MAIN suspect.
     #[serde(default = "three_probes")]
+    #[schemars(range(min = 2, max = 60))]
     #[x_kube(validation = Rule::new("self >= 2 && self <= 60").message("spec.failover.silentProbes is 2 to 60: one lost answer must not cost MAIN its office"))]
     pub silent_probes: u32,
     /// How long a SYNC replica may be away before `writesWithoutSync: Always` goes on without it.
@@ -261,10 +264,12 @@ impl Default for Failover {
 pub struct HardReset {
     /// How many copies that were set aside are kept on a volume. Older ones are deleted when the clean replica is ready.
     #[serde(default = "three_copies")]
+    #[schemars(range(min = 0, max = 20))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 20").message("spec.hardReset.keep is 0 to 20: each copy takes as much room as the data"))]
     pub keep: u8,
     /// How many resets an hour may have, of all pods together.
     #[serde(default = "three_probes")]
+    #[schemars(range(min = 0, max = 60))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 60").message("spec.hardReset.perHour is 0 to 60; with 0 nobody is reset by itself"))]
     pub per_hour: u32,
     /// How long after a new term no ASYNC replica is reset: it may hold a write that the failover lost.

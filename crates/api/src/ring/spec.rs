@@ -127,9 +127,11 @@ pub struct RingClusterSpec {
 #[serde(rename_all = "camelCase")]
 pub struct RunAs {
     /// The user.
+    #[schemars(range(min = 1))]
     #[x_kube(validation = Rule::new("self >= 1").message("spec.runAs.user is 0, which is root; leave spec.runAs out to run as the image says"))]
     pub user: u32,
     /// Its group; the volume is made writable for it.
+    #[schemars(range(min = 1))]
     #[x_kube(validation = Rule::new("self >= 1").message("spec.runAs.group is 0, which is root's; write the group of the user"))]
     pub group: u32,
 }
@@ -203,6 +205,7 @@ pub struct Rack {
     )]
     pub name: String,
     /// How many members.
+    #[schemars(range(min = 0, max = 32))]
     #[x_kube(validation = Rule::new("self >= 0 && self <= 32").message("a rack has 0 to 32 members"))]
     pub members: u8,
     /// The zone whose Nodes it runs on (`topology.kubernetes.io/zone`); any if not given.
@@ -223,6 +226,7 @@ pub struct Autoreplacement {
     pub accept_loss: bool,
     /// How often a start is tried before a human is asked.
     #[serde(default = "three")]
+    #[schemars(range(min = 1, max = 10))]
     #[x_kube(validation = Rule::new("self >= 1 && self <= 10").message("spec.autoreplacement.tries is 1 to 10"))]
     pub tries: u32,
     /// A start that is not finished by then has failed, and its pod is ended; 6h if not given. Streaming terabytes takes

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -207,6 +207,11 @@ impl Site {
             announced,
         } = options;
         let images = images(memgraph.as_deref(), &stand_in)?;
+        if let Some(port) = port {
+            // Whoever names a port means that one, and is told before there is anything to clean up.
+            let taken = |source| SiteError::Port { port, source };
+            drop(TcpListener::bind(at(port)).await.map_err(taken)?);
+        }
         let ports = match &memgraph {
             Some(_) => Some(Block::find().ok_or(SiteError::NoReplicationPorts)?),
             None => None,

@@ -1,5 +1,6 @@
 //! The leader lease over its own client: `mainstay_core::lease` decides, this sends.
 
+use super::pulse::Pulse;
 use crate::call::{CallError, bounded};
 use crate::clock::{Clock, draw};
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
@@ -116,7 +117,11 @@ pub struct Election {
     timing: LeaseTiming,
     clock: Clock,
     leadership: watch::Sender<Option<Leadership>>,
+    pulse: Pulse,
 }
+
+/// The election comes round so often although there is nothing to send: it shows that it lives.
+const BEAT: Duration = Duration::from_secs(5);
 
 impl Election {
     /// A candidate called `me` for the lease `name`. The client must not retry: a retried renewal is counted from
@@ -147,6 +152,7 @@ impl Election {
             timing,
             clock: clock.clone(),
             leadership,
+            pulse: Pulse::default(),
         };
         Ok((election, Permit::watching(watched, clock)))
     }
@@ -156,10 +162,16 @@ impl Election {
         self.standing.subscribe()
     }
 
+    /// Whether it still comes round.
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
+    }
+
     /// Campaigns and leads until told to stop; then frees the lease. `idle` is called when no step may be under
     /// way any more: the next leader starts at once.
     pub async fn run(mut self, stop: CancellationToken, idle: impl Future<Output = ()>) {
         while !stop.is_cancelled() {
+            self.pulse.beat();
             // A request is not cut off: nobody would know whether the lease is ours, and it could not be freed before
             // the answer was given up.
             if self.ask().await {
@@ -241,7 +253,7 @@ impl Election {
             .next_deadline()
             .map_or_else(|| self.timing.retry(), |at| at.since(self.clock.monotonic()));
         // Never a busy loop, whatever the deadline says.
-        tokio::time::sleep(wait.max(Duration::from_millis(5)))
+        tokio::time::sleep(wait.clamp(Duration::from_millis(5), BEAT))
     }
 
     /// Sends once. The candidate gives the request up by itself, so that this cannot take longer.

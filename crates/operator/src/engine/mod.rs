@@ -2,6 +2,7 @@
 
 pub mod keeper;
 pub mod lease;
+pub mod pulse;
 pub mod queue;
 pub mod turns;
 pub mod watch;

@@ -2,10 +2,9 @@
 
 use super::keeper::{Audience, Keeper, Turned};
 use super::lease::Permit;
+use super::pulse::Pulse;
 use super::queue::{Depth, Limits, Queues, Urgency};
-use crate::clock::monotonic;
-use mainstay_core::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -70,6 +69,7 @@ struct Inner<K: Keeper> {
     kind: &'static str,
     state: Mutex<State>,
     wake: Notify,
+    pulse: Pulse,
     pace: Pace,
     audience: Arc<dyn Audience<K::Told>>,
 }
@@ -77,9 +77,10 @@ struct Inner<K: Keeper> {
 struct State {
     queues: Queues<Key>,
     known: BTreeMap<Key, Known>,
+    /// When each turn began that is under way.
+    under_way: BTreeMap<Key, Instant>,
     synced: bool,
     absent: bool,
-    beat: Time,
 }
 
 /// A loop turns so often although nothing is due: it shows that it lives.
@@ -96,6 +97,10 @@ pub trait Loop: Send + Sync {
     fn is_absent(&self) -> bool;
     /// How long ago it last turned.
     fn silence(&self) -> Duration;
+    /// The oldest turn that is under way, and how long it has been.
+    fn oldest(&self) -> Option<(Key, Duration)>;
+    /// How long a turn may take. One that never yields cannot be given up by then, and goes on.
+    fn longest(&self) -> Duration;
     /// What waits.
     fn depth(&self) -> Depth;
 }
@@ -116,15 +121,16 @@ impl<K: Keeper> Turns<K> {
         let state = State {
             queues: Queues::new(limits),
             known: BTreeMap::new(),
+            under_way: BTreeMap::new(),
             synced: false,
             absent: false,
-            beat: monotonic(),
         };
         Self {
             inner: Arc::new(Inner {
                 kind,
                 state: Mutex::new(state),
                 wake: Notify::new(),
+                pulse: Pulse::default(),
                 pace,
                 audience,
             }),
@@ -166,10 +172,17 @@ impl<K: Keeper> Turns<K> {
         self.inner.audience.forget(key);
     }
 
-    /// The first list of objects is complete.
-    pub fn synced(&self) {
+    /// The list of objects is complete, the first one or a later one. What is known and not in it is gone: of what is
+    /// deleted while nobody watches, nobody is told.
+    pub fn synced(&self, listed: &BTreeSet<Key>) {
         let mut state = self.state();
         (state.synced, state.absent) = (true, false);
+        let gone = state.known.keys().filter(|key| !listed.contains(key));
+        let gone: Vec<Key> = gone.cloned().collect();
+        drop(state);
+        for key in &gone {
+            self.forget(key);
+        }
     }
 
     /// There is no such kind; `true` if that is news.
@@ -184,7 +197,7 @@ impl<K: Keeper> Turns<K> {
         let mut idle: BTreeMap<Key, K> = BTreeMap::new();
         let mut running: JoinSet<Ended<K>> = JoinSet::new();
         loop {
-            self.state().beat = monotonic();
+            self.inner.pulse.beat();
             let leads = permit.leads();
             if leads {
                 self.start_due(&make, &permit, &mut idle, &mut running);
@@ -225,8 +238,10 @@ impl<K: Keeper> Turns<K> {
     }
 
     fn nothing_runs(&self) {
+        let mut state = self.state();
+        state.under_way.clear();
         // Of objects that are gone too: one of the same name may come.
-        self.state().queues.none_runs();
+        state.queues.none_runs();
     }
 
     fn next_due(&self) -> Instant {
@@ -252,6 +267,7 @@ impl<K: Keeper> Turns<K> {
         }
         while running.len() < self.inner.pace.at_once {
             let Some(key) = state.queues.pop() else { break };
+            state.under_way.insert(key.clone(), now);
             let mut keeper = idle.remove(&key).unwrap_or_else(|| make(&key));
             let permit = permit.clone();
             let longest = self.inner.pace.longest;
@@ -268,6 +284,7 @@ impl<K: Keeper> Turns<K> {
             kind, pace, audience, ..
         } = &*self.inner;
         let mut state = self.state();
+        state.under_way.remove(key);
         state.queues.done(key);
         let State { queues, known, .. } = &mut *state;
         let Some(known) = known.get_mut(key) else {
@@ -313,7 +330,17 @@ impl<K: Keeper> Loop for Turns<K> {
     }
 
     fn silence(&self) -> Duration {
-        monotonic().since(self.state().beat)
+        self.inner.pulse.silence()
+    }
+
+    fn oldest(&self) -> Option<(Key, Duration)> {
+        let state = self.state();
+        let (key, began) = state.under_way.iter().min_by_key(|(_, began)| **began)?;
+        Some((key.clone(), began.elapsed()))
+    }
+
+    fn longest(&self) -> Duration {
+        self.inner.pace.longest
     }
 
     fn depth(&self) -> Depth {

@@ -7,6 +7,7 @@ use futures::TryStreamExt as _;
 use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt};
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::pin::pin;
 
@@ -42,9 +43,18 @@ where
     let api: Api<PartialObjectMeta<R>> = scope.api(&client);
     let events = watcher(api, watcher::Config::default()).default_backoff();
     let mut events = pin!(events);
+    let mut listed = BTreeSet::new();
     loop {
         match events.try_next().await {
-            Ok(Some(watcher::Event::Apply(object) | watcher::Event::InitApply(object))) => {
+            Ok(Some(watcher::Event::Init)) => listed.clear(),
+            Ok(Some(watcher::Event::InitApply(object))) => {
+                if let Some(key) = own_key(&object) {
+                    listed.insert(key.clone());
+                    turns.know(key, Urgency::Reconcile);
+                }
+            }
+            Ok(Some(watcher::Event::InitDone)) => turns.synced(&std::mem::take(&mut listed)),
+            Ok(Some(watcher::Event::Apply(object))) => {
                 if let Some(key) = own_key(&object) {
                     turns.know(key, Urgency::Reconcile);
                 }
@@ -54,8 +64,6 @@ where
                     turns.forget(&key);
                 }
             }
-            Ok(Some(watcher::Event::Init)) => {}
-            Ok(Some(watcher::Event::InitDone)) => turns.synced(),
             Ok(None) => return,
             Err(error) if is_absent(&error) => {
                 if turns.absent() {

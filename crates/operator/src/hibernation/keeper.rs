@@ -8,7 +8,7 @@ use super::report::{
     unfollowed,
 };
 use super::settings::Settings;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::engine::keeper::{Keeper as Kept, Turned};
 use crate::engine::lease::Permit;
 use api::HibernatePlan as Object;
@@ -69,7 +69,7 @@ impl Kept for Keeper {
 
     async fn turn(&mut self, permit: &Permit) -> Result<Turned<Told>, TurnError> {
         let api: Api<Object> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = optional(bounded(self.settings.call, api.get(&self.name)).await);
+        let found = existing(bounded(self.settings.call, api.get(&self.name)).await);
         let Some(object) = found.map_err(TurnError::Object)? else {
             return Ok(Turned {
                 again: self.settings.idle,

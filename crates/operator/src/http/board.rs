@@ -98,7 +98,11 @@ impl Audience<Told> for Board {
     fn told(&self, key: &Key, told: Option<Told>) {
         let mut state = self.state();
         state.turns += 1;
-        let Some(told) = told else { return };
+        let Some(told) = told else {
+            // What was last seen of it is not so any more.
+            state.clusters.remove(key);
+            return;
+        };
         state.refused_plans += u64::from(!told.violations.is_empty());
         state.unfenced += u64::from(told.acted.unfenced);
         if let Some((what, pod)) = resets::counted(&told).map(name_of) {

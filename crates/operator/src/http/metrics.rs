@@ -81,7 +81,7 @@ pub fn number(value: usize) -> u64 {
 
 /// Of every loop of turns: what waits, what is under way, and whether a queue was ever full.
 pub fn of_loops(text: &mut Metrics, loops: &[&dyn Loop]) {
-    let (mut waiting, mut under_way, mut full) = (vec![], vec![], vec![]);
+    let (mut waiting, mut under_way, mut ages, mut full) = (vec![], vec![], vec![], vec![]);
     for one in loops {
         let kind = one.kind();
         let Depth {
@@ -95,6 +95,8 @@ pub fn of_loops(text: &mut Metrics, loops: &[&dyn Loop]) {
             waiting.push((format!("{{kind=\"{kind}\",queue=\"{queue}\"}}"), number(depth)));
         }
         under_way.push((format!("{{kind=\"{kind}\"}}"), number(running)));
+        let age = one.oldest().map_or(0, |(_, age)| age.as_secs());
+        ages.push((format!("{{kind=\"{kind}\"}}"), age));
         full.push((format!("{{kind=\"{kind}\"}}"), overflows));
     }
     text.add(
@@ -104,6 +106,12 @@ pub fn of_loops(text: &mut Metrics, loops: &[&dyn Loop]) {
         &waiting,
     );
     text.add("mainstay_turns_running", "gauge", "Turns under way.", &under_way);
+    text.add(
+        "mainstay_oldest_turn_seconds",
+        "gauge",
+        "How long the oldest turn has been under way.",
+        &ages,
+    );
     text.add(
         "mainstay_queue_overflows_total",
         "counter",
@@ -115,6 +123,7 @@ pub fn of_loops(text: &mut Metrics, loops: &[&dyn Loop]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::turns::Key;
 
     struct Busy;
 
@@ -131,6 +140,16 @@ mod tests {
         }
         fn silence(&self) -> Duration {
             Duration::ZERO
+        }
+        fn oldest(&self) -> Option<(Key, Duration)> {
+            let key = Key {
+                namespace: "db".to_owned(),
+                name: "memgraph-ha".to_owned(),
+            };
+            Some((key, Duration::from_secs(9)))
+        }
+        fn longest(&self) -> Duration {
+            Duration::from_mins(1)
         }
         fn depth(&self) -> Depth {
             Depth {
@@ -151,6 +170,7 @@ mod tests {
             "mainstay_queue_depth{kind=\"memgraph\",queue=\"failover\"} 2",
             "mainstay_queue_depth{kind=\"memgraph\",queue=\"reconcile\"} 7",
             "mainstay_turns_running{kind=\"memgraph\"} 1",
+            "mainstay_oldest_turn_seconds{kind=\"memgraph\"} 9",
             "mainstay_queue_overflows_total{kind=\"memgraph\"} 0",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}: {text}");

@@ -4,6 +4,7 @@ use super::metrics::{Metrics, of_loops};
 use super::page::Page;
 use crate::clock::{rfc3339, wall};
 use crate::engine::lease::{Permit, Standing};
+use crate::engine::pulse::Pulse;
 use crate::engine::turns::Loop;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// A loop that has not turned for this long is stuck.
+/// A loop that has not turned for this long is stuck, and so is a turn that is under way for so much longer than it may.
 const STUCK: Duration = Duration::from_secs(30);
 /// For a request to arrive, and for a connection in all.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,6 +37,8 @@ pub struct Served {
     pub permit: Permit,
     /// Who leads.
     pub standing: watch::Receiver<Standing>,
+    /// Whether the election still comes round.
+    pub election: Pulse,
 }
 
 /// Serves until told to stop.
@@ -80,7 +83,7 @@ impl Served {
         }
         let path = request.uri().path();
         match path {
-            "/livez" => self.livez(),
+            "/livez" => self.livez(STUCK),
             "/readyz" => self.readyz(),
             "/metrics" => text(StatusCode::OK, self.metrics()),
             "/health" => value(&health()),
@@ -148,14 +151,33 @@ impl Served {
         text.into_text()
     }
 
-    fn livez(&self) -> Answer {
-        let stuck = self.loops.iter().find(|one| one.silence() >= STUCK);
-        let Some(stuck) = stuck else {
-            return text(StatusCode::OK, "ok\n".to_owned());
-        };
-        let (kind, silence) = (stuck.kind(), stuck.silence().as_secs());
-        let why = format!("the loop of {kind} has not turned for {silence} s\n");
-        text(StatusCode::SERVICE_UNAVAILABLE, why)
+    fn livez(&self, patience: Duration) -> Answer {
+        match self.stuck(patience) {
+            None => text(StatusCode::OK, "ok\n".to_owned()),
+            Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        }
+    }
+
+    /// What stands still for longer than this, and would stand still until this program is started anew.
+    fn stuck(&self, patience: Duration) -> Option<String> {
+        let silence = self.election.silence();
+        if silence >= patience {
+            let silence = silence.as_secs();
+            return Some(format!("the election has not come round for {silence} s"));
+        }
+        self.loops.iter().find_map(|one| {
+            let (kind, silence) = (one.kind(), one.silence());
+            if silence >= patience {
+                let silence = silence.as_secs();
+                return Some(format!("the loop of {kind} has not turned for {silence} s"));
+            }
+            // The loop goes on without a turn that never yields; its object is not looked after any more.
+            let (key, age) = one.oldest()?;
+            let age = (age >= one.longest() + patience).then(|| age.as_secs())?;
+            Some(format!(
+                "the turn of {kind} {key} is under way for {age} s and cannot be given up"
+            ))
+        })
     }
 
     /// Ready to lead or to take over, not "leads": a Service in front of this must reach every operator.
@@ -209,31 +231,72 @@ fn value(body: &serde_json::Value) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::queue::Depth;
+    use crate::clock::Clock;
+    use crate::engine::keeper::{Audience, Keeper, Turned};
+    use crate::engine::lease::Election;
+    use crate::engine::queue::{Limits, Urgency};
+    use crate::engine::turns::{Key, Pace, Turns};
     use crate::http::board::Board;
+    use mainstay_core::lease::LeaseTiming;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A loop that turned this long ago.
-    struct Turned(Duration);
+    /// A turn that blocks its thread and never yields: no time-out can end it.
+    struct Blocking(Arc<AtomicBool>);
 
-    impl Loop for Turned {
-        fn kind(&self) -> &'static str {
-            "memgraph"
-        }
-        fn is_synced(&self) -> bool {
-            true
-        }
-        fn is_absent(&self) -> bool {
-            false
-        }
-        fn silence(&self) -> Duration {
-            self.0
-        }
-        fn depth(&self) -> Depth {
-            Depth::default()
+    impl Keeper for Blocking {
+        type Told = ();
+        type Error = Infallible;
+
+        async fn turn(&mut self, _permit: &Permit) -> Result<Turned<()>, Infallible> {
+            while !self.0.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(Turned {
+                again: Duration::from_hours(1),
+                told: Some(()),
+            })
         }
     }
 
-    fn served(silence: Duration) -> Served {
+    /// Lets blocking turns end, also when an assertion fails: the runtime waits for them.
+    struct Release(Arc<AtomicBool>);
+
+    impl Drop for Release {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    struct Nobody;
+
+    impl Audience<()> for Nobody {
+        fn told(&self, _key: &Key, _told: Option<()>) {}
+        fn failed(&self, _key: &Key, _why: &str) {}
+        fn forget(&self, _key: &Key) {}
+        fn forget_all(&self) {}
+    }
+
+    fn turns() -> Turns<Blocking> {
+        let pace = Pace {
+            longest: Duration::from_millis(50),
+            ..Pace::default()
+        };
+        Turns::new("memgraph", Limits::default(), pace, Arc::new(Nobody))
+    }
+
+    /// What is said to be stuck, as soon as something is; nothing if the answer is to be nothing.
+    async fn until_stuck(served: &Served, patience: Duration, stuck: bool) -> Option<String> {
+        for _ in 0..3_000 {
+            let found = served.stuck(patience);
+            if found.is_some() == stuck {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it does not come");
+    }
+
+    fn served(loops: Vec<Arc<dyn Loop>>) -> Served {
         let standing = Standing {
             namespace: "db".to_owned(),
             lease: "mainstay-operator".to_owned(),
@@ -244,23 +307,101 @@ mod tests {
         };
         Served {
             pages: vec![Arc::new(Board::default())],
-            loops: vec![Arc::new(Turned(Duration::ZERO)), Arc::new(Turned(silence))],
+            loops,
             permit: Permit::never(),
             standing: watch::channel(standing).1,
+            election: Pulse::default(),
         }
     }
 
-    #[test]
-    fn a_loop_that_is_stuck_fails_the_probe_of_liveness() {
-        assert_eq!(served(Duration::from_secs(29)).livez().status(), StatusCode::OK);
-        let stuck = served(Duration::from_secs(30)).livez();
-        assert_eq!(stuck.status(), StatusCode::SERVICE_UNAVAILABLE);
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn a_turn_that_never_yields_fails_the_probe_of_liveness_although_its_loop_goes_on() {
+        let patience = Duration::from_secs(3);
+        let release = Release(Arc::default());
+        let turns = turns();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (turns, go, stop) = (turns.clone(), release.0.clone(), stop.clone());
+            async move { turns.run(|_| Blocking(go.clone()), Permit::ALWAYS, stop).await }
+        });
+        let served = served(vec![Arc::new(turns.clone())]);
+        turns.know(
+            Key {
+                namespace: "db".to_owned(),
+                name: "memgraph-ha".to_owned(),
+            },
+            Urgency::Reconcile,
+        );
+        assert_eq!(served.stuck(patience), None);
+        let alive = tokio::spawn({
+            let election = served.election.clone();
+            async move {
+                loop {
+                    election.beat();
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        });
+        let why = until_stuck(&served, patience, true).await.unwrap();
+        assert!(why.contains("the turn of memgraph db/memgraph-ha"), "{why}");
+        let answer = served.livez(patience);
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(turns.silence() < patience, "the loop itself goes on");
+        drop(release);
+        until_stuck(&served, patience, false).await;
+        alive.abort();
+        stop.cancel();
+        running.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_loop_that_stands_still_fails_the_probe_of_liveness() {
+        // Nobody runs it.
+        let served = served(vec![Arc::new(turns())]);
+        assert_eq!(served.livez(STUCK).status(), StatusCode::OK);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        served.election.beat();
+        let why = served.stuck(Duration::from_millis(50)).unwrap();
+        assert!(why.contains("the loop of memgraph"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn an_election_that_stands_still_fails_the_probe_of_liveness_and_one_without_answers_does_not() {
+        let patience = Duration::from_secs(2);
+        let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let timing = LeaseTiming::new(
+            Duration::from_secs(2),
+            Duration::from_secs(1),
+            Duration::from_millis(50),
+            Duration::from_millis(200),
+        );
+        let (election, _permit) = Election::new(
+            kube::Client::try_from(nowhere).unwrap(),
+            "db",
+            "mainstay-operator",
+            "op-1",
+            timing.unwrap(),
+            Clock::default(),
+        )
+        .unwrap();
+        let served = Served {
+            election: election.pulse(),
+            ..served(vec![])
+        };
+        let running = tokio::spawn(election.run(CancellationToken::new(), async {}));
+        for _ in 0..30 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(served.stuck(patience), None);
+        }
+        running.abort();
+        let why = until_stuck(&served, patience, true).await.unwrap();
+        assert!(why.contains("the election has not come round"), "{why}");
     }
 
     /// The list of memgraph-controller: dashboards and scripts of its users go on working.
     #[test]
     fn everything_that_memgraph_controller_tells_of_itself_is_told() {
-        let served = served(Duration::ZERO);
+        let served = served(vec![]);
         let leadership = served.leadership();
         for key in [
             "current_leader",

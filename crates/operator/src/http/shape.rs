@@ -6,7 +6,9 @@ use crate::engine::turns::Key;
 use crate::memgraph::report::{Place, Told};
 use mainstay_core::memgraph::document::Document;
 use mainstay_core::memgraph::ids::Ordinal;
+use mainstay_core::memgraph::objects::BOLT_PORT;
 use mainstay_core::memgraph::observed::{Answer, Contact, Mode, Pod, Role, Status};
+use mainstay_core::memgraph::read_gate::{LetIn, NotRead, Readers, Reads, login, readers};
 use serde_json::{Value, json};
 
 /// One cluster.
@@ -39,8 +41,7 @@ pub(super) fn cluster(key: &Key, shown: &Shown) -> Value {
             "sync_replica_healthy": protected(shown),
             "reconciliation_metrics": turns(shown),
             "replica_registrations": as_shown.as_ref().map(Names::registrations),
-            // Gateways are processes of their own and tell of themselves.
-            "read_gateway_status": Value::Null,
+            "read_gateway_status": as_shown.as_ref().map(Names::reads),
         },
         "record": document.map(|d| &d.record),
         "reasons": told.map(|told| told.plan.reasons.iter().map(|reason| json!({
@@ -119,6 +120,60 @@ impl Names<'_> {
         answer.map(|answer| self.registered(answer)).unwrap_or_default()
     }
 
+    /// Whom gateways send reads to, by the same rule and from the same list of MAIN's as they have it. How many
+    /// connections there are is known to them alone: they are processes of their own and tell of themselves.
+    fn reads(&self) -> Value {
+        let readers = self.told.reads.map(|declared| self.readers(declared));
+        let (pods, why) = match readers {
+            None => (vec![], None),
+            Some(Ok(Readers::Replicas(pods))) => (pods, None),
+            Some(Ok(Readers::Main(main))) => (vec![main], None),
+            Some(Err(why)) => (vec![], Some(why.to_string())),
+        };
+        let addresses = pods
+            .iter()
+            .filter_map(|pod| Some(format!("{}:{BOLT_PORT}", self.place(*pod).ip?)));
+        let names = pods.iter().map(|pod| self.of(*pod));
+        json!({
+            "enabled": self.told.reads.is_some(),
+            "current_upstream": listed(addresses),
+            "upstream_pod_name": listed(names),
+            "upstream_healthy": !pods.is_empty(),
+            "reason": why,
+            "connection_stats": {
+                "active_connections": null, "total_connections": null, "rejected_connections": null, "errors": null,
+            },
+            "health_check_stats": { "consecutive_failures": null, "last_health_status": null },
+        })
+    }
+
+    fn readers(&self, declared: Reads) -> Result<Readers, NotRead> {
+        let Told {
+            document, observed, ..
+        } = self.told;
+        let (Some(document), Some(seen)) = (document, observed) else {
+            return Err(NotRead::NotServing);
+        };
+        let record = &document.record;
+        let main = login(record).ok_or(NotRead::NotServing)?;
+        let answer = seen.answer(main.pod);
+        let rows = answer.and_then(|answer| answer.replicas.as_deref());
+        // As of a client that MAIN let in: the others are not asked for.
+        let client = LetIn {
+            by: main.pod,
+            term: main.term,
+        };
+        let (now, rules) = (self.told.at, seen.spec.rules);
+        readers(
+            record,
+            rows.unwrap_or_default(),
+            Some(client),
+            declared,
+            now,
+            rules,
+        )
+    }
+
     fn pod(&self, pod: &Pod) -> Value {
         let (role, at) = match &pod.contact {
             Contact::Answered(answer) => (role(answer.role), Some(rfc3339(answer.at))),
@@ -156,6 +211,12 @@ impl Names<'_> {
         };
         json!({ "description": description, "memgraph_role": role(answer.role) })
     }
+}
+
+/// With commas between them: where memgraph-controller has one there may be several.
+fn listed(all: impl Iterator<Item = String>) -> Option<String> {
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| all.join(","))
 }
 
 fn role(role: Role) -> &'static str {

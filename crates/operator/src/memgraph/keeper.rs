@@ -6,7 +6,7 @@ use super::footing::{Declared, Footing, Setback};
 use super::observe::{Given, Look, ObserveError, Remembered, observe};
 use super::report::{self, Place, Told, resets};
 use super::volumes::Volumes;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::clock::wall;
 use crate::engine;
 use crate::engine::keeper::Turned;
@@ -79,7 +79,7 @@ impl engine::keeper::Keeper for Keeper {
     async fn turn(&mut self, permit: &Permit) -> Result<Turned<Told>, TurnError> {
         let api: Api<MemgraphCluster> = Api::namespaced(self.client.clone(), &self.namespace);
         let object =
-            optional(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
+            existing(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
         let Some(object) = object.filter(|o| o.metadata.deletion_timestamp.is_none()) else {
             return Ok(Turned {
                 again: self.settings.interval * 10,
@@ -204,6 +204,7 @@ impl Keeper {
         let quarantines = self.volumes.quarantines(&cluster);
         let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
         told.quarantines = quarantines;
+        told.reads = object.spec.gateway.read_policy();
         told.setbacks = setbacks;
         if let Some(Rolling::Wait(why)) = rolling {
             told.notes
@@ -269,6 +270,7 @@ impl Keeper {
             plan,
             acted,
             quarantines: BTreeMap::new(),
+            reads: None,
             setbacks: Vec::new(),
             failed: 0,
             violations: violations.iter().map(ToString::to_string).collect(),

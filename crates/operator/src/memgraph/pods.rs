@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::resources::{DATA_PATH, INIT_FOLDER};
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::pod::INIT_CONTAINER;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -48,7 +48,7 @@ impl Workload {
         let patience = cluster.settings.call;
         let name = cluster.name.to_string();
         let sets = cluster.stateful_sets();
-        let Some(set) = optional(bounded(patience, sets.get(&name)).await)? else {
+        let Some(set) = existing(bounded(patience, sets.get(&name)).await)? else {
             return Ok(Self::default());
         };
         let wanted = selector(&set);
@@ -123,7 +123,7 @@ async fn volume(cluster: &Cluster, pod: &Pod) -> Result<Option<VolumeId>, CallEr
         return Ok(None);
     };
     let claims = cluster.claims();
-    let found = optional(bounded(cluster.settings.call, claims.get(&claim)).await)?;
+    let found = existing(bounded(cluster.settings.call, claims.get(&claim)).await)?;
     Ok(found.and_then(|claim| claim.uid()?.parse().ok()))
 }
 

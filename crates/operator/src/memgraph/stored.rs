@@ -1,7 +1,7 @@
 //! The record in its ConfigMap.
 
 use super::cluster::Cluster;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use mainstay_core::memgraph::document::{Document, DocumentError, Parsed, RECORD, TARGET_MAIN_INDEX};
@@ -35,7 +35,7 @@ impl Stored {
     pub async fn read(cluster: &Cluster) -> Result<Self, ReadRecordError> {
         let api = cluster.config_maps();
         let name = cluster.name.record();
-        let found = optional(bounded(cluster.settings.call, api.get(&name)).await)?;
+        let found = existing(bounded(cluster.settings.call, api.get(&name)).await)?;
         let mut stored = match found {
             None => Self::default(),
             Some(map) => Self::parse(map)?,
@@ -134,7 +134,7 @@ async fn left_by_memgraph_controller(cluster: &Cluster) -> Result<Option<String>
         format!("{}-state", cluster.name),
         "memgraph-controller-state".to_owned(),
     ] {
-        let found = optional(bounded(cluster.settings.call, maps.get(&name)).await)?;
+        let found = existing(bounded(cluster.settings.call, maps.get(&name)).await)?;
         let index = found.and_then(|map| map.data?.remove(TARGET_MAIN_INDEX));
         if let Some(index) = index {
             return Ok(Some(format!(

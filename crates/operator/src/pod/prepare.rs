@@ -2,7 +2,7 @@
 
 use super::disk::Disk;
 use super::volume::{ChangeError, DataVolume};
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::clock::{rfc3339, wall};
 use crate::memgraph::stored::{ReadRecordError, Stored};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -57,7 +57,7 @@ pub async fn record(
 ) -> Result<Option<Record>, AskError> {
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
     let called = |error: CallError| AskError::Record(error.into());
-    let found = optional(bounded(patience, api.get(&cluster.record())).await).map_err(called)?;
+    let found = existing(bounded(patience, api.get(&cluster.record())).await).map_err(called)?;
     let Some(map) = found else {
         return Ok(None);
     };

@@ -1,7 +1,7 @@
 //! The gate before a ring's database: look, ask, decide, do. It is the first thing in the container of the database and
 //! becomes it, so that it stands before every start.
 
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::clock::{draw, monotonic, wall};
 use crate::ring::{RING_LABEL, ledger_map};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
@@ -271,11 +271,11 @@ async fn learn(task: &RingTask, client: Client) -> Result<Answered, AskError> {
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &task.namespace);
     let services: Api<Service> = Api::namespaced(client, &task.namespace);
     // The ledger first: what is read after it may be newer, never older.
-    let found = optional(bounded(patience, maps.get(&ledger_map(&task.cluster))).await)?;
+    let found = existing(bounded(patience, maps.get(&ledger_map(&task.cluster))).await)?;
     let text = found.as_ref().and_then(|map| map.data.as_ref()?.get(ledger::KEY));
     let ledger = text.map(|text| Ledger::parse(text)).transpose()?;
-    let record = optional(bounded(patience, maps.get(&task.member.record_map())).await)?;
-    let claim = optional(bounded(patience, claims.get(&task.member.claim())).await)?;
+    let record = existing(bounded(patience, maps.get(&task.member.record_map())).await)?;
+    let claim = existing(bounded(patience, claims.get(&task.member.claim())).await)?;
     let volume = claim.and_then(|claim| claim.uid()?.parse().ok());
     let params = ListParams::default().labels(&format!("{RING_LABEL}={}", task.cluster));
     let all = bounded(patience, services.list(&params)).await?;

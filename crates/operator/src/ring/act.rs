@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, REPLACE_LABEL, RING_LABEL, ledger_map};
 use super::member::{Database, MemberError};
 use super::observe::Look;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::engine::lease::Permit;
 use api::RingCluster;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -226,7 +226,7 @@ impl Actor<'_> {
         };
         let api: Api<K> = self.cluster.api();
         let deleted = bounded(self.cluster.settings.call, api.delete(name, &params)).await;
-        optional(deleted.map(drop)).map(|_| ())
+        existing(deleted.map(drop)).map(|_| ())
     }
 
     /// The only thing that is ever changed of a cluster that scylla-operator runs. With the version that was read: a
@@ -273,7 +273,7 @@ impl Actor<'_> {
         let ordinal: i32 = ordinal.parse().map_err(|_| ActError::Gone)?;
         let patience = self.cluster.settings.call;
         let sets = self.cluster.api::<StatefulSet>();
-        let found = optional(bounded(patience, sets.get(set)).await)?;
+        let found = existing(bounded(patience, sets.get(set)).await)?;
         if let Some(mut found) = found
             && let Some(spec) = found.spec.as_mut()
         {

@@ -5,7 +5,7 @@
 //! loopback only; from outside they are asked through the agent beside them, with the token that is in a Secret.
 
 use super::cluster::Cluster;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::http::client::AnyCertificate;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
@@ -56,7 +56,7 @@ pub fn waits_since(pod: &Pod) -> Option<Time> {
 pub async fn agent(cluster: &Cluster, attended: &str) -> Result<Option<Agent>, CallError> {
     let secrets = cluster.api::<Secret>();
     let name = format!("{attended}-auth-token");
-    let found = optional(bounded(cluster.settings.call, secrets.get(&name)).await)?;
+    let found = existing(bounded(cluster.settings.call, secrets.get(&name)).await)?;
     let token = found.as_ref().and_then(token);
     let tls = AnyCertificate::new().map(Arc::new);
     Ok(token.zip(tls).map(|(token, tls)| Agent {

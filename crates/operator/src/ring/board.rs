@@ -37,8 +37,12 @@ impl RingBoard {
 
 impl Audience<Told> for RingBoard {
     fn told(&self, key: &Key, told: Option<Told>) {
-        let Some(told) = told else { return };
         let mut state = self.state();
+        let Some(told) = told else {
+            // What was last seen of it is not so any more.
+            state.remove(key);
+            return;
+        };
         let shown = state.entry(key.clone()).or_default();
         shown.replacements += u64::from(told.replaced().is_some());
         let failed = |why: &Why| matches!(why, Why::TryFailed { .. } | Why::GivenUp { .. });

@@ -7,7 +7,7 @@ use super::objects::{Pods, carry_over, objects};
 use super::observe::{Memory, ObserveError, observe, read};
 use super::report::{Reporter, Told};
 use crate::apply::ApplyError;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::clock::wall;
 use crate::engine::keeper::{Keeper, Turned};
 use crate::engine::lease::Permit;
@@ -71,7 +71,7 @@ impl Keeper for RingKeeper {
     async fn turn(&mut self, permit: &Permit) -> Result<Turned<Told>, TurnError> {
         let api: Api<RingCluster> = Api::namespaced(self.client.clone(), &self.namespace);
         let object =
-            optional(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
+            existing(bounded(self.settings.call, api.get(&self.name)).await).map_err(TurnError::Object)?;
         let Some(object) = object.filter(|o| o.metadata.deletion_timestamp.is_none()) else {
             return Ok(Turned {
                 again: self.settings.interval,

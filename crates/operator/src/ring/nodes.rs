@@ -1,7 +1,7 @@
 //! Volumes whose Node is gone: its PersistentVolume names Nodes, and none of them exists.
 
 use super::cluster::Cluster;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use k8s_openapi::api::core::v1::{
     Node, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim,
 };
@@ -50,7 +50,7 @@ impl Gone {
             return Ok(false);
         };
         let volumes = cluster.everywhere::<PersistentVolume>();
-        let Some(volume) = optional(bounded(patience, volumes.get(&name)).await)? else {
+        let Some(volume) = existing(bounded(patience, volumes.get(&name)).await)? else {
             return Ok(false);
         };
         let Some(places) = places(&volume) else {

@@ -5,7 +5,7 @@ use super::cassandra::Hearts;
 use super::cluster::{CONTAINERS, Cluster, MAINTENANCE_LABEL, REPLACE_LABEL, ledger_map};
 use super::member::Database;
 use super::nodes::Gone;
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::clock::wall;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
@@ -80,7 +80,7 @@ pub async fn read(cluster: &Cluster) -> Result<Read, ObserveError> {
     let name = ledger_map(&cluster.name);
     let maps = cluster.api::<ConfigMap>();
     let patience = cluster.settings.call;
-    let map = optional(bounded(patience, maps.get(&name)).await)?;
+    let map = existing(bounded(patience, maps.get(&name)).await)?;
     let ledger = map.as_ref().and_then(|map| map.data.as_ref()?.get(ledger::KEY));
     let ledger = ledger
         .map(|text| Ledger::parse(text))
@@ -276,7 +276,7 @@ fn record(map: &ConfigMap) -> Option<StoredRecord> {
 /// way of the real one, and is put right like one that was edited.
 async fn record_by_name(cluster: &Cluster, member: &Member) -> Result<Option<StoredRecord>, CallError> {
     let maps = cluster.api::<ConfigMap>();
-    let found = optional(bounded(cluster.settings.call, maps.get(&member.record_map())).await)?;
+    let found = existing(bounded(cluster.settings.call, maps.get(&member.record_map())).await)?;
     Ok(found.as_ref().and_then(record))
 }
 
@@ -286,7 +286,7 @@ async fn claim(
     gone: &mut Gone,
 ) -> Result<Option<observed::Claim>, CallError> {
     let claims = cluster.api::<PersistentVolumeClaim>();
-    let found = optional(bounded(cluster.settings.call, claims.get(&member.claim())).await)?;
+    let found = existing(bounded(cluster.settings.call, claims.get(&member.claim())).await)?;
     let Some((claim, uid)) = found
         .and_then(|claim| Some((uid(&claim)?, claim)))
         .map(|(u, c)| (c, u))

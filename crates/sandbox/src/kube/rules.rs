@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     apps, batch, coordination, core, discovery, networking, policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
-use kube_cel::{CompiledSchema, Validator, compile_schema};
+use kube_cel::{CompiledSchema, ErrorKind, Validator, compile_schema};
 use regex::Regex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -106,10 +106,19 @@ impl Rules for RealRules {
                     _ => "FieldValueInvalid",
                 };
                 let value = at(new, &error.field_path);
+                // A rule that could not be worked out is said with its sentence, as upstream.
+                let sentence = match error.kind {
+                    ErrorKind::EvaluationError => sentence(schema, &error.rule),
+                    _ => None,
+                };
+                let why = sentence.map_or_else(
+                    || error.message.clone(),
+                    |sentence| format!("{} evaluating rule: {sentence}", error.message),
+                );
                 let message = match reason {
-                    "FieldValueRequired" => format!("Required value: {}", error.message),
-                    "FieldValueForbidden" => format!("Forbidden: {}", error.message),
-                    _ => format!("Invalid value: {value}: {}", error.message),
+                    "FieldValueRequired" => format!("Required value: {why}"),
+                    "FieldValueForbidden" => format!("Forbidden: {why}"),
+                    _ => format!("Invalid value: {value}: {why}"),
                 };
                 let field = if error.field_path.is_empty() {
                     "<nil>".to_owned()
@@ -123,6 +132,19 @@ impl Rules for RealRules {
                 }
             })
             .collect()
+    }
+}
+
+/// What a rule says when it is broken, wherever it stands.
+fn sentence<'a>(schema: &'a Value, rule: &str) -> Option<&'a str> {
+    match schema {
+        Value::Object(fields) => {
+            let message = fields.get("message").and_then(Value::as_str);
+            let own = message.filter(|_| fields.get("rule").and_then(Value::as_str) == Some(rule));
+            own.or_else(|| fields.values().find_map(|below| sentence(below, rule)))
+        }
+        Value::Array(all) => all.iter().find_map(|below| sentence(below, rule)),
+        _ => None,
     }
 }
 

@@ -15,6 +15,7 @@ mod statuses;
 mod through_gateway;
 #[path = "../shared/trap.rs"]
 mod trap;
+mod unseen;
 
 use anyhow::{Context, Result, ensure};
 use bed::{Bed, NAME};

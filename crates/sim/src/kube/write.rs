@@ -12,6 +12,15 @@ use super::store::{Call, Key, Store, done};
 use super::value::{items, lost, put, put_or_remove, remove, text};
 use super::{crd, defaults, events, granting, meta, patch, schema};
 
+/// What is so wrong with an object that its rules are not asked.
+const BLOCKING: [&str; 5] = [
+    "FieldValueTypeInvalid",
+    "FieldValueRequired",
+    "FieldValueNotSupported",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+];
+
 /// Metadata that only the server writes.
 const SERVERS: &[&str] = &[
     "uid",
@@ -205,11 +214,13 @@ impl Store {
         if let Some(schema) = schema {
             schema::default(schema, &mut kept);
             let broken = schema::check(schema, &kept, self.rules.as_ref());
-            // Rules may rely on types, so they are asked only about well-typed objects.
-            if broken.is_empty() {
+            // Rules may rely on types, so they are not asked about an object that has other ones, as upstream. A number
+            // that is out of bounds is one all the same, and the rule may have the better sentence.
+            let blocked = broken.iter().any(|cause| BLOCKING.contains(&cause.reason));
+            causes.extend(broken);
+            if !blocked {
                 causes.extend(self.rules.cel(schema, &kept, old));
             }
-            causes.extend(broken);
         } else {
             defaults::fill(call.resource.kind, &mut kept);
             causes.extend(defaults::check(call.resource.kind, &kept, old));

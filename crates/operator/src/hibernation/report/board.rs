@@ -98,7 +98,11 @@ impl Audience<Told> for Board {
     fn told(&self, key: &Key, told: Option<Told>) {
         let mut state = self.state();
         state.turns += 1;
-        let Some(told) = told else { return };
+        let Some(told) = told else {
+            // What was last seen of it is not so any more.
+            state.plans.remove(key);
+            return;
+        };
         state.count(&told);
         let shown = Shown {
             error: None,

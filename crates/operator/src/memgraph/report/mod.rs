@@ -23,6 +23,7 @@ use mainstay_core::memgraph::Plan;
 use mainstay_core::memgraph::document::Document;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::observed::Observed;
+use mainstay_core::memgraph::read_gate::Reads;
 use mainstay_core::memgraph::turn::Outcome;
 use mainstay_core::time::Time;
 use serde_json::json;
@@ -58,6 +59,8 @@ pub struct Told {
     pub error: Option<String>,
     /// How many turns in a row came to nothing, with this one.
     pub failed: u32,
+    /// What is declared about reads; `None` if gateways have no port for them.
+    pub reads: Option<Reads>,
     /// Where the pods are.
     pub places: BTreeMap<Ordinal, Place>,
     /// When.

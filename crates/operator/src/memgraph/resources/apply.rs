@@ -2,7 +2,7 @@
 
 use super::build::objects;
 use crate::apply::{ApplyError, Desk, set};
-use crate::call::{CallError, bounded, optional};
+use crate::call::{CallError, bounded, existing};
 use crate::clock::draw;
 use crate::engine::lease::Permit;
 use crate::memgraph::cluster::Cluster;
@@ -58,7 +58,7 @@ fn unanswered(error: &ApplyError) -> bool {
 pub async fn token(cluster: &Cluster) -> Result<Option<String>, ApplyError> {
     let name = cluster.name.push_token();
     let secrets = cluster.secrets();
-    let found = optional(bounded(cluster.settings.call, secrets.get(&name)).await);
+    let found = existing(bounded(cluster.settings.call, secrets.get(&name)).await);
     let found = found.map_err(|source| ApplyError::Call {
         kind: "Secret".to_owned(),
         name,
