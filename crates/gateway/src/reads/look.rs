@@ -3,7 +3,7 @@
 //! A replica does not know how far behind it is; only MAIN says so.
 
 use super::Reading;
-use super::known::Known;
+use super::known::{Known, News};
 use crate::cells::cell;
 use crate::control::Epoch;
 use crate::session::{Backend, BackendError, Checked, Shared, dial};
@@ -16,6 +16,7 @@ use mainstay_core::memgraph::ids::RegistrationName;
 use mainstay_core::memgraph::observed::Registration;
 use mainstay_core::memgraph::rows::{Cell, Replica, RowError};
 use mainstay_core::time::Time;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
@@ -65,7 +66,7 @@ async fn tidy(reading: &Reading) {
     let mut record = reading.control.record();
     loop {
         reading.tidy();
-        let ends = news.borrow_and_update().as_ref().map(Known::ends);
+        let ends = news.borrow_and_update().known.as_ref().map(Known::ends);
         let old = async {
             match ends.filter(|ends| *ends >= Instant::now()) {
                 Some(ends) => sleep_until(ends + Duration::from_millis(1)).await,
@@ -88,21 +89,32 @@ async fn look(shared: &Shared, reading: &Reading) {
             return;
         }
         let epoch = Arc::clone(&epochs.borrow_and_update());
+        // As for a session: whoever cuts waits for this before it confirms, and what was cut before is seen below.
+        let stay = epoch.stay();
         let looked = async {
-            match epoch.route() {
-                Some(route) => look_at(shared, reading, &epoch, route).await,
-                None => pending().await,
-            }
+            let Some(route) = epoch.route() else {
+                return pending().await;
+            };
+            let looked = look_at(shared, reading, &epoch, route).await;
+            drop(stay);
+            (route, looked)
         };
         tokio::select! {
+            biased;
             changed = epochs.changed() => if changed.is_err() { return },
-            looked = looked => if let Err(error) = looked {
-                tracing::info!(%error, "MAIN was not asked for its replicas");
-                if let LookError::Backend(error) = &error {
-                    shared.metrics.checked(error.kind());
-                    shared.control.doubt();
+            (route, looked) = looked => match looked {
+                Ok(()) => {
+                    reading.news.send_if_modified(News::rest);
                 }
-                sleep(PAUSE).await;
+                Err(error) => {
+                    tracing::info!(%error, "MAIN was not asked for its replicas");
+                    if let LookError::Backend(error) = &error {
+                        shared.metrics.checked(error.kind());
+                        shared.control.doubt();
+                    }
+                    reading.news.send_if_modified(|news| news.failed(route));
+                    sleep(PAUSE).await;
+                }
             },
         }
     }
@@ -117,11 +129,12 @@ async fn look_at(shared: &Shared, reading: &Reading, epoch: &Epoch, by: Route) -
     loop {
         let at = Instant::now();
         let rows = ask(shared, &mut main, version, &mut fed, reading.now()).await?;
-        reading.known.send_replace(Some(Known { by, at, rows }));
+        reading.news.send_modify(|news| news.told(Known { by, at, rows }));
         if *reading.readers.borrow() > 0 {
             wanted = at;
         }
         if at.saturating_duration_since(wanted) > LINGER {
+            main.close();
             return Ok(());
         }
         looks = looks.saturating_add(1);
@@ -141,8 +154,11 @@ impl Fed {
             return None;
         };
         let (last, moved) = self.0.entry(name).or_insert((ts, None));
-        if ts > *last {
-            *moved = Some(now);
+        match ts.cmp(last) {
+            Ordering::Greater => *moved = Some(now),
+            Ordering::Equal => {}
+            // It is another one, that has lost what the last one had.
+            Ordering::Less => *moved = None,
         }
         *last = ts;
         *moved
@@ -255,7 +271,7 @@ mod tests {
         assert_eq!(at(2, Some(7)), None);
         assert_eq!(at(3, Some(9)), Some(Time(3)));
         assert_eq!(at(4, Some(9)), Some(Time(3)));
-        assert_eq!(at(5, Some(4)), Some(Time(3)), "it was set back");
+        assert_eq!(at(5, Some(4)), None, "it was set back");
         assert_eq!(at(6, Some(5)), Some(Time(6)));
         assert_eq!(at(7, None), None, "it is not attached");
         assert_eq!(at(8, Some(9)), None);

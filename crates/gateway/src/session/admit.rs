@@ -10,7 +10,7 @@ use super::{Counted, Shared, reading};
 use crate::control::{Epoch, Stay};
 use crate::heard::Voice;
 use crate::proxy_header;
-use crate::reads::{Known, Seat};
+use crate::reads::{News, Seat};
 use bolt::handshake::HandshakeError;
 use bolt::message::{Response, tag};
 use bolt::packstream::Limits;
@@ -43,8 +43,9 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// When this returns, nothing reaches that database any more, and nothing comes from it.
-    pub(crate) fn leave(self) {
+    /// When this returns, nothing reaches that database any more, and nothing comes from it. If it was in the middle of
+    /// something, nor does what the system has not delivered: the database may do it after somebody else became MAIN.
+    pub(crate) fn leave(self, quiet: bool) {
         let Self {
             backend,
             epoch: _,
@@ -54,6 +55,9 @@ impl Attached {
             seat,
             stay,
         } = self;
+        if quiet {
+            backend.close_in_peace();
+        }
         drop(backend);
         drop(seat);
         // From here on the next record may be confirmed.
@@ -211,7 +215,7 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<At
 }
 
 /// Ends when there is news of replicas; never, where nobody waits for them.
-async fn changed(news: &mut Option<watch::Receiver<Option<Known>>>) {
+async fn changed(news: &mut Option<watch::Receiver<News>>) {
     if let Some(news) = news
         && news.changed().await.is_ok()
     {
@@ -297,6 +301,10 @@ pub(crate) async fn dial(
 }
 
 /// Has MAIN answer the client's login, and checks that it is the MAIN of the epoch on that very connection.
+///
+/// MAIN is dialled before the client has said HELLO: which version is spoken is MAIN's to say, and a client says nothing
+/// before it knows. Whoever wants to keep a connection of MAIN for nothing could say HELLO and no LOGON, and so keep it as
+/// long; the client's time is bounded as a whole instead.
 pub(super) async fn let_in_by_main(
     shared: &Shared,
     client: &mut Client,

@@ -1,7 +1,7 @@
 //! The database's side of a login, and the check on that very connection (G1).
 
 use super::secured::Secured;
-use super::stream::Stream;
+use super::stream::{Stream, forget};
 use super::tune;
 use super::wire::{Wire, WireError};
 use crate::config::Timeouts;
@@ -60,6 +60,8 @@ pub(crate) enum BackendError {
     NotAdmitted { role: Role, mark: Option<Term> },
     #[error("it is {0:?}, and another role was expected of who takes reads")]
     OtherRole(Role),
+    #[error("its data shows no term: it has nothing of MAIN's")]
+    Empty,
     #[error("nobody takes reads: {0}")]
     NoReader(NotRead),
 }
@@ -79,7 +81,7 @@ impl BackendError {
             } => "replica",
             Self::OtherRole(_) => "other_role",
             Self::NoReader(_) => "no_reader",
-            Self::NotAdmitted { mark: None, .. } => "no_mark",
+            Self::NotAdmitted { mark: None, .. } | Self::Empty => "no_mark",
             Self::NotAdmitted { .. } => "other_term",
         }
     }
@@ -164,6 +166,9 @@ impl Backend {
             match patience.connect(TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     tune(&SockRef::from(&stream), Some(LOST));
+                    // However this ends, also where nobody comes to say so: after a cut is confirmed the system must not
+                    // deliver what was said before. Who leaves in the middle of nothing takes it back.
+                    forget(&stream);
                     let stream = patience.answer(prelude.say(stream)).await??;
                     let wire = Wire::new(stream, limit);
                     return Ok(Self { wire, patience });
@@ -220,12 +225,6 @@ impl Backend {
         })
     }
 
-    /// Asks for the role alone.
-    pub(crate) async fn role(&mut self, version: Version) -> Result<Role, BackendError> {
-        let answer = self.query(version, ROLE).await?;
-        read_role(&answer.rows).ok_or(BackendError::Unexpected)
-    }
-
     /// Asks one question of our own.
     pub(crate) async fn query(&mut self, version: Version, query: &str) -> Result<Table, BackendError> {
         let mut bytes = Vec::new();
@@ -261,6 +260,11 @@ impl Backend {
                 Response::Record(_) | Response::Ignored => return Err(BackendError::Unexpected),
             }
         }
+    }
+
+    /// Closes it after its last answer: nothing is on its way.
+    pub(crate) fn close(self) {
+        self.wire.stream().close_in_peace();
     }
 
     /// The connection, and what it said beyond the last answer.

@@ -5,6 +5,7 @@
 //! and term.
 
 mod admit;
+pub(crate) mod allowance;
 mod answers;
 pub(crate) mod arrive;
 mod backend;
@@ -39,6 +40,7 @@ use crate::secure::Secure;
 use crate::signal::Signal;
 pub(crate) use admit::dial;
 use admit::{Attached, NotAdmitted, admit};
+use allowance::Allowance;
 use arrive::Ends;
 pub(crate) use backend::{Backend, BackendError, Checked};
 use bolt::message::Failure;
@@ -124,15 +126,15 @@ impl Shared {
 ///
 /// A session is idle for most of its life, and what it does else is boxed: the task is as large as the largest thing
 /// that it holds in itself.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends, mut allowance: Allowance) {
     let _reader = shared.reading.as_ref().map(Reading::reader);
     let passport = Passport::wanted(&shared.config, shared.access.choose(), ends);
-    let stream = match arrive::secure(&shared, stream).await {
+    let stream = match arrive::secure(&shared, stream, &mut allowance).await {
         Ok(stream) => stream,
         Err(error) => return shared.metrics.refused(error.kind()),
     };
-    let (limit, patience) = (shared.config.limits.login_message, shared.config.timeouts.client);
-    let greeted = Client::greet(stream, passport, limit, patience);
+    let limit = shared.config.limits.login_message;
+    let greeted = Client::greet(stream, passport, limit, allowance);
     let mut client = match Box::pin(greeted).await {
         Ok(client) => client,
         Err(error) => return shared.metrics.refused(error.kind()),
@@ -252,10 +254,8 @@ async fn go_on(shared: &Shared, client: &mut Client, mut attached: Box<Attached>
         if end == End::Cut {
             shared.metrics.cut_sessions.inc();
         }
-        if matches!(end, End::Cut | End::Closing) {
-            attached.backend.forget();
-        }
-        attached.leave();
+        // A goodbye has no answer that says that it arrived.
+        attached.leave(now.is_quiet() && !now.gone);
         let why = match (end, with) {
             (End::Client, _) if now.closes => return Over::Closed,
             (End::Client, _) => return Over::Client,

@@ -68,8 +68,13 @@ impl Wire {
 
     /// The next message, without its chunks.
     pub(crate) async fn message(&mut self) -> Result<Vec<u8>, WireError> {
-        self.read(|assembler, input| Ok(assembler.next(input)?.map(<[u8]>::to_vec)))
-            .await
+        self.read(|assembler, input| {
+            let message = assembler.next(input)?.map(<[u8]>::to_vec);
+            // It may be the last one for as long as the connection lives.
+            assembler.release();
+            Ok(message)
+        })
+        .await
     }
 
     /// Sends bytes as they are.

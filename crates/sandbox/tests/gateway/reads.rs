@@ -1,10 +1,11 @@
 //! The port for reads: who takes them (R29), for whom (R22), and what it costs.
 
-use crate::bed::{Bed, PATIENCE, count, login_failure, metric, no_main, serving, until, write};
-use crate::reads_bed::{POLICY, World, failure, reads, run};
+use crate::bed::{Bed, PATIENCE, count, login_failure, metric, no_main, serving, taken, until, write};
+use crate::reads_bed::{FROM_MAIN, POLICY, World, failure, reads, run};
 use bolt::message::{Auth, FailureClass, Request};
 use gateway::Credentials;
 use mainstay_core::memgraph::read_gate;
+use sandbox::standin::memgraph::Fault;
 use sandbox::standin::memgraph::client::{Client, ClientError, Outcome};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
@@ -88,11 +89,7 @@ async fn without_a_replica_that_may_a_client_is_held_and_told_why() {
 
 #[tokio::test]
 async fn g9_main_takes_reads_only_if_it_is_told_to_and_only_as_long_as_no_replica_may() {
-    let policy = read_gate::Reads {
-        from_main: true,
-        ..POLICY
-    };
-    let world = World::start(&["STRICT_SYNC", "ASYNC"], policy).await;
+    let world = World::start(&["STRICT_SYNC", "ASYNC"], FROM_MAIN).await;
     let register = world.registration(2).await;
     run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;
     let (mut idle, mut busy) = (world.reader().await.unwrap(), world.reader().await.unwrap());
@@ -107,13 +104,45 @@ async fn g9_main_takes_reads_only_if_it_is_told_to_and_only_as_long_as_no_replic
     until("it left MAIN", async || world.pod_of(&mut busy).await == 2).await;
 }
 
+/// Nothing known yet is not the same as no replica that may: after a start, and in each new term.
+#[tokio::test]
+async fn g9_main_takes_no_reads_before_it_was_asked_for_its_replicas() {
+    let mut world = World::start(&["STRICT_SYNC", "ASYNC"], FROM_MAIN).await;
+    // MAIN lets the client in long before it has said how its replicas are.
+    let slow = Fault::SlowBolt { ms: 100 };
+    world.pods[0].server.inject(&slow).unwrap();
+    let mut client = world.reader().await.unwrap();
+    assert_eq!(world.pod_of(&mut client).await, 2);
+    world.pods[0].server.inject(&Fault::Clear).unwrap();
+    let lost = no_main(&serving(4, 0), 0);
+    world.tell(&lost);
+    world.bed.confirmed(5).await;
+    world.pods[0].mark(5).await;
+    world.pods[0].server.inject(&slow).unwrap();
+    world.tell(&taken(&lost, 0));
+    assert_eq!(world.pod_of(&mut client).await, 2);
+    // Once in each term, and never with MAIN in between.
+    let name = "admitted_total{listener=\"read\"}";
+    assert_eq!(metric(&world.bed.gateway, name).await.to_string(), "2");
+}
+
+#[tokio::test]
+async fn main_takes_reads_if_it_is_told_to_also_where_it_cannot_be_asked_for_its_replicas() {
+    let nowhere = std::env::temp_dir().join("mainstay-reads-nowhere");
+    let world = World::with(&["ASYNC"], FROM_MAIN, |config| {
+        config.reads.as_mut().unwrap().credentials = Credentials::Files {
+            username: nowhere.clone(),
+            password: nowhere,
+        };
+    })
+    .await;
+    let mut client = world.reader().await.unwrap();
+    assert_eq!(world.pod_of(&mut client).await, 0);
+}
+
 #[tokio::test]
 async fn a_read_client_that_is_with_main_does_not_write() {
-    let policy = read_gate::Reads {
-        from_main: true,
-        ..POLICY
-    };
-    let world = World::start(&["STRICT_SYNC"], policy).await;
+    let world = World::start(&["STRICT_SYNC"], FROM_MAIN).await;
     let mut client = world.reader().await.unwrap();
     assert_eq!(world.pod_of(&mut client).await, 0);
     for in_words in [false, true] {
