@@ -173,7 +173,7 @@ impl Served {
             }
             // The loop goes on without a turn that never yields; its object is not looked after any more.
             let (key, age) = one.oldest()?;
-            let age = (age >= one.longest() + patience).then(|| age.as_secs())?;
+            let age = (age >= one.longest() + patience).then_some(age.as_secs())?;
             Some(format!(
                 "the turn of {kind} {key} is under way for {age} s and cannot be given up"
             ))

@@ -21,7 +21,7 @@ use serde_json::json;
 use sim::kube::Method;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -46,13 +46,19 @@ impl Keeper for Once {
 #[derive(Default)]
 struct Shown(Mutex<BTreeSet<String>>);
 
+impl Shown {
+    fn names(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Audience<()> for Shown {
     fn told(&self, key: &Key, _told: Option<()>) {
-        self.0.lock().unwrap().insert(key.name.clone());
+        self.names().insert(key.name.clone());
     }
     fn failed(&self, _key: &Key, _why: &str) {}
     fn forget(&self, key: &Key) {
-        self.0.lock().unwrap().remove(&key.name);
+        self.names().remove(&key.name);
     }
     fn forget_all(&self) {}
 }
@@ -104,7 +110,7 @@ async fn a_cluster_that_was_deleted_while_nobody_watched_is_forgotten_with_the_n
     ));
     let are = |names: &[&str]| {
         let names: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        *shown.0.lock().unwrap() == names
+        *shown.names() == names
     };
     until("both are known", || are(&["goes", "stays"])).await?;
     // The watch breaks, if it has begun, and cannot begin again; what happens meanwhile is forgotten by the API.

@@ -4,7 +4,16 @@ use serde_json::{Value, json};
 
 /// What is wrong, and a part of what is said.
 pub(super) fn all() -> Vec<(Value, &'static str)> {
-    [pods(), flags(), policies(), gateways(), reads(), wishes()].concat()
+    [
+        pods(),
+        flags(),
+        policies(),
+        gateway_policies(),
+        gateways(),
+        reads(),
+        wishes(),
+    ]
+    .concat()
 }
 
 fn pods() -> Vec<(Value, &'static str)> {
@@ -139,6 +148,11 @@ fn policies() -> Vec<(Value, &'static str)> {
             json!({ "durability": "Relaxed", "failover": { "writesWithoutSync": "Never" } }),
             "durability: Strict",
         ),
+    ]
+}
+
+fn gateway_policies() -> Vec<(Value, &'static str)> {
+    vec![
         (json!({ "gateway": { "replicas": 0 } }), "enabled: false"),
         (json!({ "gateway": { "replicas": 17 } }), "1 to 16"),
         (json!({ "gateway": { "replicas": 300 } }), "1 to 16"),
