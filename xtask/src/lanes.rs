@@ -18,14 +18,18 @@ use crate::workspace::{Workspace, capture, display, stream};
 /// only had no turn on the processor are taken for dead.
 const LANES: usize = 3;
 
+/// Tests of one program that run at once, of those that take minutes: they wait for most of their time (a fifth of one core
+/// is what the longest uses), and by itself a program takes no more of them than there are cores.
+const THREADS: &str = "4";
+
 /// Those that take minutes, the longest first: what begins last should be short.
 const LONG: &[&str] = &[
-    "sandbox::operator",
-    "mainstay::whole",
     "mainstay::ring",
+    "mainstay::whole",
+    "sandbox::operator",
+    "sandbox::hibernation",
     "mainstay::reset_kills",
     "mainstay::drill",
-    "sandbox::hibernation",
 ];
 
 /// Those that follow the time-outs of real servers, with more data than a busy machine moves in time. They come last,
@@ -169,8 +173,11 @@ fn run_one(workspace: &Workspace, program: &Program) -> Result<()> {
     } = program;
     let said = Said::new(workspace, name)?;
     let started = Instant::now();
-    let status = workspace
-        .command(path)
+    let mut command = workspace.command(path);
+    if LONG.contains(&name.as_str()) {
+        command.env("RUST_TEST_THREADS", THREADS);
+    }
+    let status = command
         .current_dir(folder)
         // As cargo starts it.
         .env("CARGO_MANIFEST_DIR", folder)
@@ -218,7 +225,7 @@ mod tests {
         .join("\n");
         let programs = parse(&said).unwrap();
         let names: Vec<_> = programs.iter().map(|p| p.name.as_str()).collect();
-        assert_eq!(names, ["sandbox::operator", "mainstay::whole", "core::decisions"]);
+        assert_eq!(names, ["mainstay::whole", "sandbox::operator", "core::decisions"]);
         assert_eq!(programs[2].folder, Path::new("/w/core"));
         assert_eq!(programs[2].package, "mainstay-core");
         assert_eq!(package("path+file:///w/sim#0.1.0"), None);

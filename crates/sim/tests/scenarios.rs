@@ -20,7 +20,11 @@ fn files() -> std::io::Result<Vec<PathBuf>> {
 #[test]
 fn every_scenario_goes_wrong_without_its_rule_and_is_clean_with_it() {
     let files = files().unwrap();
-    let there = |name: &str| files.iter().any(|f| f.file_stem().is_some_and(|stem| stem == name));
+    let there = |name: &str| {
+        files
+            .iter()
+            .any(|f| f.file_stem().is_some_and(|stem| stem == name))
+    };
     let traces = (1..=15).map(|n| format!("T{n}"));
     let rules = [12, 13, 15, 17, 18, 25, 26, 27, 28, 30, 31, 32, 33, 36, 37].map(|n| format!("R{n}"));
     for name in traces.chain(rules) {

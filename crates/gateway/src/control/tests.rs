@@ -446,7 +446,12 @@ async fn who_waits_for_a_route_hears_that_the_cluster_falls_asleep_and_wakes() {
         control.obey(newer).await;
         assert_eq!(control.is_asleep(), sleeps);
         let told = (writes.has_changed().unwrap(), reads.has_changed().unwrap());
-        assert_eq!(told, (before != sleeps, before != sleeps), "{}", record.headline());
+        assert_eq!(
+            told,
+            (before != sleeps, before != sleeps),
+            "{}",
+            record.headline()
+        );
         assert!(control.epochs().borrow().route().is_none());
     }
 }

@@ -66,7 +66,11 @@ impl World {
         };
     }
 
-    pub(crate) async fn gateway(&self, addresses: &[SocketAddr], change: impl FnOnce(&mut Config)) -> Gateway {
+    pub(crate) async fn gateway(
+        &self,
+        addresses: &[SocketAddr],
+        change: impl FnOnce(&mut Config),
+    ) -> Gateway {
         let mut config = config("a");
         config.timeouts.api = Duration::from_millis(500);
         change(&mut config);

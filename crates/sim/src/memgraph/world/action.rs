@@ -168,7 +168,10 @@ impl Action {
             self,
             Self::StepLate(_)
                 | Self::Proceed(_)
-                | Self::Observe(_, Look::Suspect | Look::SuspectLate | Look::Switchover | Look::Dying(_))
+                | Self::Observe(
+                    _,
+                    Look::Suspect | Look::SuspectLate | Look::Switchover | Look::Dying(_)
+                )
                 | Self::Die(_)
                 | Self::Again(..)
                 | Self::Execute(_)
