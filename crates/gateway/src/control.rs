@@ -296,12 +296,14 @@ impl Keeper {
         };
         self.headline = record.headline();
         // Before the epoch that says so: whoever is held by it must know.
-        self.asleep
-            .store(record.state == State::Hibernated, Ordering::Relaxed);
+        let asleep = record.state == State::Hibernated;
+        let dozed = self.asleep.swap(asleep, Ordering::Relaxed) != asleep;
         let reads_at = read_gate::login(record);
+        // Whoever waits for a route looks again when there is another epoch: who was held for something else must hear
+        // that the cluster fell asleep, although there was no route before either.
         let ports = Ports {
-            writes: verdict.cut,
-            reads: reads_at != self.reads_at,
+            writes: verdict.cut || dozed,
+            reads: reads_at != self.reads_at || dozed,
         };
         // Where writes were held before, the gate has nobody to wait for; read sessions are still there.
         let read_from = mem::replace(&mut self.reads_at, reads_at).filter(|_| ports.reads);
@@ -309,6 +311,9 @@ impl Keeper {
             .drain
             .or_else(|| stays(record, read_from?))
             .map(|drain| (drain, record));
+        if verdict.cut {
+            self.metrics.cuts.inc();
+        }
         self.turn_over(ports, drain).await;
         if verdict.cut {
             tracing::info!(record = self.headline, "cut");
@@ -331,6 +336,7 @@ impl Keeper {
                 writes: true,
                 reads: true,
             };
+            self.metrics.cuts.inc();
             self.turn_over(both, None).await;
         }
     }
@@ -339,9 +345,6 @@ impl Keeper {
     /// the same time: one port after the other, it would be more than the operator waits for. Both are over before the
     /// record is confirmed, for a replica that is read from may be MAIN next.
     async fn turn_over(&mut self, ports: Ports, drain: Option<(Drain, &Record)>) {
-        if ports.writes {
-            self.metrics.cuts.inc();
-        }
         let old = self.replace(ports, false);
         if let Some((drain, record)) = drain {
             self.drain(&old, drain, record).await;

@@ -423,3 +423,35 @@ async fn a_move_that_begins_while_writes_are_held_lets_reads_end_too() {
         assert_eq!(control.confirmation().term, Term(5));
     }
 }
+
+/// No route before, and none afterwards: nobody is cut, and whoever waits for a route must look again nevertheless.
+#[tokio::test]
+async fn who_waits_for_a_route_hears_that_the_cluster_falls_asleep_and_wakes() {
+    let (control, _tasks) = start();
+    let first = serving(4);
+    open(&control, &first).await;
+    let lost = first.new_term(elsewhere(), true, Time::ZERO);
+    control.obey(lost.clone()).await;
+    let (mut writes, mut reads) = (control.epochs(), control.reading());
+    let asleep = lost.hibernated(Time::ZERO);
+    let mut awake = asleep.touched();
+    awake.state = lost.state;
+    for (record, sleeps) in [(asleep.clone(), true), (asleep.touched(), true), (awake, false)] {
+        writes.mark_unchanged();
+        reads.mark_unchanged();
+        let before = control.is_asleep();
+        // The second one says nothing new.
+        let mut newer = record.clone();
+        newer.revision = Revision(control.confirmation().revision.0 + 1);
+        control.obey(newer).await;
+        assert_eq!(control.is_asleep(), sleeps);
+        let told = (writes.has_changed().unwrap(), reads.has_changed().unwrap());
+        assert_eq!(
+            told,
+            (before != sleeps, before != sleeps),
+            "{}",
+            record.headline()
+        );
+        assert!(control.epochs().borrow().route().is_none());
+    }
+}

@@ -1,11 +1,9 @@
 //! A gateway in a small Kubernetes: its Lease, the record's ConfigMap, and an API that fails.
 
 use crate::bed::{
-    Database, PATIENCE, TOKEN, cluster, config, connect, count, data, http, is_cut, login_failure, metric,
-    no_main, pods, push, serving, until, write,
+    Database, PATIENCE, TOKEN, cluster, config, connect, data, http, is_cut, login_failure, metric, no_main,
+    pods, push, serving, until, write,
 };
-use crate::reads_bed::{POLICY, reads};
-use bolt::message::Auth;
 use gateway::{Config, Gateway, Plane, Pod};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -13,21 +11,19 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::ids::Term;
 use mainstay_core::memgraph::objects::{CLUSTER_LABEL, Confirmation, ROLE_LABEL};
-use mainstay_core::memgraph::read_gate;
 use sandbox::kube::Kubernetes;
 use sandbox::kube::faults::{Fault, On};
-use sandbox::standin::memgraph::client::Client;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::timeout;
 
-struct World {
-    kubernetes: Kubernetes,
+pub(crate) struct World {
+    pub(crate) kubernetes: Kubernetes,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let kubernetes = Kubernetes::new(1);
         let namespaces: Api<Namespace> = Api::all(kubernetes.client());
         let db = Namespace {
@@ -49,7 +45,7 @@ impl World {
         Api::namespaced(self.kubernetes.client(), "db")
     }
 
-    async fn write(&self, record: &Record) {
+    pub(crate) async fn write(&self, record: &Record) {
         let name = cluster().record();
         let before = self.records().get_opt(&name).await.unwrap();
         let map = ConfigMap {
@@ -70,7 +66,11 @@ impl World {
         };
     }
 
-    async fn gateway(&self, addresses: &[SocketAddr], change: impl FnOnce(&mut Config)) -> Gateway {
+    pub(crate) async fn gateway(
+        &self,
+        addresses: &[SocketAddr],
+        change: impl FnOnce(&mut Config),
+    ) -> Gateway {
         let mut config = config("a");
         config.timeouts.api = Duration::from_millis(500);
         change(&mut config);
@@ -304,133 +304,6 @@ async fn a_push_opens_nothing_as_long_as_no_record_was_read() {
         .await;
         write(&mut connect(&gateway).await.unwrap()).await.unwrap();
     }
-}
-
-/// A cluster that hibernates, and whether it still wants to.
-struct Asleep {
-    world: World,
-    clusters: Api<api::MemgraphCluster>,
-}
-
-impl Asleep {
-    async fn new() -> Self {
-        use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-        use kube::CustomResourceExt;
-        let world = World::new().await;
-        let client = world.kubernetes.client();
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let params = PostParams::default();
-        let definition = api::MemgraphCluster::crd();
-        definitions.create(&params, &definition).await.unwrap();
-        let clusters: Api<api::MemgraphCluster> = Api::namespaced(client, "db");
-        let object = serde_json::from_value(serde_json::json!({
-            "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
-            "metadata": { "name": "memgraph-ha" },
-            "spec": { "hibernated": true, "gateway": { "hold": "7s" } },
-        }));
-        clusters.create(&params, &object.unwrap()).await.unwrap();
-        world
-            .write(&serving(4, 0).hibernated(mainstay_core::time::Time::ZERO))
-            .await;
-        Self { world, clusters }
-    }
-
-    async fn sleeps(&self) -> bool {
-        self.clusters.get("memgraph-ha").await.unwrap().spec.hibernated
-    }
-}
-
-#[tokio::test]
-async fn a_connection_wakes_a_cluster_that_hibernates_and_is_served_when_it_is_awake() {
-    let asleep = Asleep::new().await;
-    let main = Database::main(Some(5)).await;
-    let gateway = asleep
-        .world
-        .gateway(&[main.server.bolt()], |config| {
-            config.timeouts.hold = Duration::from_millis(100);
-            config.timeouts.wake = Some(PATIENCE);
-            config.timeouts.wake_rest = Duration::from_secs(6);
-        })
-        .await;
-    until("read", async || gateway.confirmation().term == Term(4)).await;
-    assert!(asleep.sleeps().await, "nobody has come");
-    let connects = connect(&gateway);
-    let wakes = async {
-        until("woken", async || !asleep.sleeps().await).await;
-        // Longer than a connection is held otherwise.
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        asleep.world.write(&serving(5, 0)).await;
-    };
-    let (client, ()) = tokio::join!(connects, wakes);
-    write(&mut client.unwrap()).await.unwrap();
-    let spec = asleep.clusters.get("memgraph-ha").await.unwrap().spec;
-    assert_eq!(spec.gateway.hold, "7s", "nothing else is changed");
-    assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
-    // Whoever puts it to sleep again means it.
-    let patch = kube::api::Patch::Merge(serde_json::json!({ "spec": { "hibernated": true } }));
-    let params = kube::api::PatchParams::default();
-    asleep
-        .clusters
-        .patch("memgraph-ha", &params, &patch)
-        .await
-        .unwrap();
-    asleep
-        .world
-        .write(&serving(6, 0).hibernated(mainstay_core::time::Time::ZERO))
-        .await;
-    until("read", async || gateway.confirmation().term == Term(6)).await;
-    let next = timeout(Duration::from_secs(2), connect(&gateway)).await;
-    assert!(next.is_err(), "it is held");
-    assert!(asleep.sleeps().await);
-    // Nor does the one who came in vain wake it later, when nobody waits any more.
-    until("it left", async || {
-        metric(&gateway, "waiting").await.to_string() == "0"
-    })
-    .await;
-    tokio::time::sleep(Duration::from_secs(7)).await;
-    assert!(asleep.sleeps().await);
-    assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
-}
-
-#[tokio::test]
-async fn a_connection_to_the_port_for_reads_wakes_it_too() {
-    let asleep = Asleep::new().await;
-    let main = Database::main(Some(5)).await;
-    let gateway = asleep
-        .world
-        .gateway(&[main.server.bolt()], |config| {
-            config.reads = Some(reads(read_gate::Reads {
-                from_main: true,
-                ..POLICY
-            }));
-            config.timeouts.hold = Duration::from_millis(100);
-            config.timeouts.wake = Some(PATIENCE);
-        })
-        .await;
-    until("read", async || gateway.confirmation().term == Term(4)).await;
-    let connects = Client::connect_within(gateway.reads().unwrap(), Auth::None, PATIENCE);
-    let wakes = async {
-        until("woken", async || !asleep.sleeps().await).await;
-        asleep.world.write(&serving(5, 0)).await;
-    };
-    let (client, ()) = tokio::join!(connects, wakes);
-    assert_eq!(count(&mut client.unwrap()).await, 0);
-    assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
-}
-
-#[tokio::test]
-async fn nobody_wakes_a_cluster_that_is_not_to_be_woken() {
-    let asleep = Asleep::new().await;
-    let main = Database::main(Some(4)).await;
-    let gateway = asleep
-        .world
-        .gateway(&[main.server.bolt()], |config| {
-            config.timeouts.hold = Duration::from_millis(500);
-        })
-        .await;
-    until("read", async || gateway.confirmation().term == Term(4)).await;
-    assert!(connect(&gateway).await.is_err());
-    assert!(asleep.sleeps().await);
 }
 
 #[tokio::test]

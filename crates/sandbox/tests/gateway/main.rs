@@ -29,3 +29,4 @@ mod scripted;
 mod statements;
 mod tls;
 mod tunnel;
+mod waking;
