@@ -81,6 +81,8 @@ pub enum NotRead {
     NotFollowing,
     /// It is further behind than is allowed, or ahead.
     TooFarBehind,
+    /// MAIN was not asked for its replicas yet.
+    NotAsked,
 }
 
 impl fmt::Display for NotRead {
@@ -93,6 +95,7 @@ impl fmt::Display for NotRead {
             Self::BeingReset => "the pod is being reset",
             Self::NotFollowing => "MAIN does not list it as a replica that follows",
             Self::TooFarBehind => "the replica is too far behind",
+            Self::NotAsked => "MAIN was not asked for its replicas yet",
         })
     }
 }

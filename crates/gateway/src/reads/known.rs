@@ -1,4 +1,4 @@
-//! What MAIN last said of its replicas, and how long that counts.
+//! What MAIN last said of its replicas, how long that counts, and whether it was asked at all.
 
 use mainstay_core::memgraph::Record;
 use mainstay_core::memgraph::gate::Route;
@@ -10,6 +10,46 @@ use tokio::time::Instant;
 /// How old an answer may be. MAIN is asked each second: a few of them may be lost, and a replica that nobody vouches
 /// for is not read from.
 pub(super) const FRESH: Duration = Duration::from_secs(5);
+
+/// What is known of the replicas.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct News {
+    /// What MAIN said last.
+    pub(super) known: Option<Known>,
+    /// Which MAIN was asked, in which term, and has answered or failed to, since somebody reads. Before that nothing is
+    /// known of its replicas, which does not mean that none of them may be read from.
+    pub(super) asked: Option<Route>,
+}
+
+impl News {
+    /// MAIN answered.
+    pub(super) fn told(&mut self, known: Known) {
+        self.asked = Some(known.by);
+        self.known = Some(known);
+    }
+
+    /// MAIN could not be asked. What it said before counts as long as it would have. Is that news?
+    pub(super) fn failed(&mut self, by: Route) -> bool {
+        self.asked.replace(by) != Some(by)
+    }
+
+    /// Nobody asks any more, because nobody reads.
+    pub(super) fn rest(&mut self) -> bool {
+        self.asked = None;
+        // Nobody has to do anything about it.
+        false
+    }
+
+    /// What counts of it now, if anything.
+    pub(super) fn rows(&self, record: &Record, now: Instant) -> &[Registration] {
+        self.known.as_ref().map_or(&[], |known| known.rows(record, now))
+    }
+
+    /// Was the MAIN of this record asked?
+    pub(super) fn is_of(&self, record: &Record) -> bool {
+        self.asked.is_some() && self.asked == login(record)
+    }
+}
 
 /// What MAIN said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +111,33 @@ mod tests {
             rival: None,
         };
         Record::initialising(Term(term), candidate, Time::ZERO).serving(main, Writes::Open, Time::ZERO)
+    }
+
+    /// Nothing known is not nobody there: after a start, in a new term, and when readers come back after a while.
+    #[test]
+    fn before_main_was_asked_in_this_term_nothing_is_known_of_its_replicas() {
+        let (record, by) = (
+            serving(4, 0),
+            Route {
+                pod: Ordinal(0),
+                term: Term(4),
+            },
+        );
+        let mut news = News::default();
+        assert!(!news.is_of(&record));
+        assert!(news.failed(by) && news.is_of(&record), "it was tried");
+        assert!(!news.failed(by), "once");
+        assert!(!news.is_of(&serving(5, 0)) && !news.is_of(&serving(4, 1)));
+        news.rest();
+        assert!(!news.is_of(&record), "that was long ago");
+        news.told(Known {
+            by,
+            at: Instant::now(),
+            rows: vec![],
+        });
+        assert!(news.is_of(&record));
+        news.rest();
+        assert!(!news.is_of(&record) && news.known.is_some());
     }
 
     #[test]

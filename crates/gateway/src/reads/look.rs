@@ -3,7 +3,7 @@
 //! A replica does not know how far behind it is; only MAIN says so.
 
 use super::Reading;
-use super::known::Known;
+use super::known::{Known, News};
 use crate::cells::cell;
 use crate::control::Epoch;
 use crate::session::{Backend, BackendError, Checked, Shared, dial};
@@ -65,7 +65,7 @@ async fn tidy(reading: &Reading) {
     let mut record = reading.control.record();
     loop {
         reading.tidy();
-        let ends = news.borrow_and_update().as_ref().map(Known::ends);
+        let ends = news.borrow_and_update().known.as_ref().map(Known::ends);
         let old = async {
             match ends.filter(|ends| *ends >= Instant::now()) {
                 Some(ends) => sleep_until(ends + Duration::from_millis(1)).await,
@@ -88,21 +88,32 @@ async fn look(shared: &Shared, reading: &Reading) {
             return;
         }
         let epoch = Arc::clone(&epochs.borrow_and_update());
+        // As for a session: whoever cuts waits for this before it confirms, and what was cut before is seen below.
+        let stay = epoch.stay();
         let looked = async {
-            match epoch.route() {
-                Some(route) => look_at(shared, reading, &epoch, route).await,
-                None => pending().await,
-            }
+            let Some(route) = epoch.route() else {
+                return pending().await;
+            };
+            let looked = look_at(shared, reading, &epoch, route).await;
+            drop(stay);
+            (route, looked)
         };
         tokio::select! {
+            biased;
             changed = epochs.changed() => if changed.is_err() { return },
-            looked = looked => if let Err(error) = looked {
-                tracing::info!(%error, "MAIN was not asked for its replicas");
-                if let LookError::Backend(error) = &error {
-                    shared.metrics.checked(error.kind());
-                    shared.control.doubt();
+            (route, looked) = looked => match looked {
+                Ok(()) => {
+                    reading.news.send_if_modified(News::rest);
                 }
-                sleep(PAUSE).await;
+                Err(error) => {
+                    tracing::info!(%error, "MAIN was not asked for its replicas");
+                    if let LookError::Backend(error) = &error {
+                        shared.metrics.checked(error.kind());
+                        shared.control.doubt();
+                    }
+                    reading.news.send_if_modified(|news| news.failed(route));
+                    sleep(PAUSE).await;
+                }
             },
         }
     }
@@ -117,7 +128,7 @@ async fn look_at(shared: &Shared, reading: &Reading, epoch: &Epoch, by: Route) -
     loop {
         let at = Instant::now();
         let rows = ask(shared, &mut main, version, &mut fed, reading.now()).await?;
-        reading.known.send_replace(Some(Known { by, at, rows }));
+        reading.news.send_modify(|news| news.told(Known { by, at, rows }));
         if *reading.readers.borrow() > 0 {
             wanted = at;
         }

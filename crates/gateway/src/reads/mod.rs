@@ -5,7 +5,7 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `known` | what MAIN last said of its replicas, and how long that counts |
+//! | `known` | what MAIN last said of its replicas, how long that counts, whether it was asked |
 //! | `berths` | who sits where, who is next, who must leave. No I/O |
 //! | `look` | asking MAIN, while there is somebody who reads |
 
@@ -14,7 +14,7 @@ mod known;
 mod look;
 
 pub(crate) use berths::Seat;
-pub(crate) use known::Known;
+pub(crate) use known::News;
 pub(crate) use look::run;
 
 use crate::config::Reads;
@@ -33,7 +33,7 @@ use tokio::time::Instant;
 pub(crate) struct Reading {
     config: Reads,
     control: Control,
-    known: watch::Sender<Option<Known>>,
+    news: watch::Sender<News>,
     berths: Mutex<Berths>,
     began: Instant,
     /// How many sessions there are: nobody asks MAIN for nobody.
@@ -57,7 +57,7 @@ impl Reading {
         Self {
             config,
             control,
-            known: watch::Sender::new(None),
+            news: watch::Sender::default(),
             berths: Mutex::default(),
             began: Instant::now(),
             readers: watch::Sender::new(0),
@@ -71,8 +71,8 @@ impl Reading {
     }
 
     /// Changes when there is news of the replicas.
-    pub(crate) fn news(&self) -> watch::Receiver<Option<Known>> {
-        self.known.subscribe()
+    pub(crate) fn news(&self) -> watch::Receiver<News> {
+        self.news.subscribe()
     }
 
     /// A seat for a client that MAIN let in: with a replica that may take it and has the fewest, or with MAIN.
@@ -116,18 +116,15 @@ impl Reading {
             .borrow()
             .clone()
             .ok_or(NotRead::NotServing)?;
-        let known = self.known.borrow();
-        let listed = known
-            .as_ref()
-            .map_or(&[][..], |known| known.rows(&record, Instant::now()));
-        readers(
-            &record,
-            listed,
-            client,
-            self.config.policy,
-            self.now(),
-            Rules::ALL,
-        )
+        let news = self.news.borrow();
+        let listed = news.rows(&record, Instant::now());
+        let policy = self.config.policy;
+        let readers = readers(&record, listed, client, policy, self.now(), Rules::ALL)?;
+        match readers {
+            // That no replica may is known when MAIN was asked, or cannot be.
+            Readers::Main(_) if !news.is_of(&record) => Err(NotRead::NotAsked),
+            readers => Ok(readers),
+        }
     }
 
     /// As the decisions take it. Nobody else sees this clock.

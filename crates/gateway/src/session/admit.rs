@@ -10,7 +10,7 @@ use super::{Counted, Shared, reading};
 use crate::control::{Epoch, Stay};
 use crate::heard::Voice;
 use crate::proxy_header;
-use crate::reads::{Known, Seat};
+use crate::reads::{News, Seat};
 use bolt::handshake::HandshakeError;
 use bolt::message::{Response, tag};
 use bolt::packstream::Limits;
@@ -211,7 +211,7 @@ pub(crate) async fn admit(shared: &Shared, client: &mut Client) -> Result<Box<At
 }
 
 /// Ends when there is news of replicas; never, where nobody waits for them.
-async fn changed(news: &mut Option<watch::Receiver<Option<Known>>>) {
+async fn changed(news: &mut Option<watch::Receiver<News>>) {
     if let Some(news) = news
         && news.changed().await.is_ok()
     {

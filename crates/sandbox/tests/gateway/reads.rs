@@ -1,7 +1,7 @@
 //! The port for reads: who takes them (R29), for whom (R22), and what it costs.
 
-use crate::bed::{Bed, PATIENCE, count, login_failure, metric, no_main, serving, until, write};
-use crate::reads_bed::{POLICY, World, failure, reads, run};
+use crate::bed::{Bed, PATIENCE, count, login_failure, metric, no_main, serving, taken, until, write};
+use crate::reads_bed::{FROM_MAIN, POLICY, World, failure, reads, run};
 use bolt::message::{Auth, FailureClass, Request};
 use gateway::Credentials;
 use mainstay_core::memgraph::read_gate;
@@ -88,11 +88,7 @@ async fn without_a_replica_that_may_a_client_is_held_and_told_why() {
 
 #[tokio::test]
 async fn g9_main_takes_reads_only_if_it_is_told_to_and_only_as_long_as_no_replica_may() {
-    let policy = read_gate::Reads {
-        from_main: true,
-        ..POLICY
-    };
-    let world = World::start(&["STRICT_SYNC", "ASYNC"], policy).await;
+    let world = World::start(&["STRICT_SYNC", "ASYNC"], FROM_MAIN).await;
     let register = world.registration(2).await;
     run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;
     let (mut idle, mut busy) = (world.reader().await.unwrap(), world.reader().await.unwrap());
@@ -107,13 +103,65 @@ async fn g9_main_takes_reads_only_if_it_is_told_to_and_only_as_long_as_no_replic
     until("it left MAIN", async || world.pod_of(&mut busy).await == 2).await;
 }
 
+/// Nothing known yet is not the same as no replica that may: after a start, and in each new term.
+#[tokio::test]
+async fn g9_main_takes_no_reads_before_it_was_asked_for_its_replicas() {
+    let folder = std::env::temp_dir();
+    let file = |name: &str| folder.join(format!("mainstay-reads-late-{name}-{}", std::process::id()));
+    let (username, password) = (file("username"), file("password"));
+    std::fs::write(&password, "secret").unwrap();
+    // What the gateway logs in with is not there before the test says so, and MAIN is not asked before.
+    let late = || {
+        let made = std::process::Command::new("mkfifo").arg(&username).status();
+        assert!(made.unwrap().success());
+    };
+    late();
+    let mut world = World::with(&["STRICT_SYNC", "ASYNC"], FROM_MAIN, |config| {
+        config.reads.as_mut().unwrap().credentials = Credentials::Files {
+            username: username.clone(),
+            password,
+        };
+    })
+    .await;
+    let asked = async |world: &World| {
+        // Many times as long as MAIN takes to let somebody in.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let waiting = metric(&world.bed.gateway, "waiting").await;
+        tokio::fs::write(&username, "admin").await.unwrap();
+        // Before this can fail: nobody is to wait for it when the test ends.
+        std::fs::remove_file(&username).unwrap();
+        assert_eq!(waiting.to_string(), "1");
+    };
+    let (client, ()) = tokio::join!(world.reader(), asked(&world));
+    let mut client = client.unwrap();
+    assert_eq!(world.pod_of(&mut client).await, 2);
+    late();
+    let lost = no_main(&serving(4, 0), 0);
+    world.tell(&lost);
+    world.bed.confirmed(5).await;
+    world.pods[0].mark(5).await;
+    world.tell(&taken(&lost, 0));
+    let (pod, ()) = tokio::join!(world.pod_of(&mut client), asked(&world));
+    assert_eq!(pod, 2);
+}
+
+#[tokio::test]
+async fn main_takes_reads_if_it_is_told_to_also_where_it_cannot_be_asked_for_its_replicas() {
+    let nowhere = std::env::temp_dir().join("mainstay-reads-nowhere");
+    let world = World::with(&["ASYNC"], FROM_MAIN, |config| {
+        config.reads.as_mut().unwrap().credentials = Credentials::Files {
+            username: nowhere.clone(),
+            password: nowhere,
+        };
+    })
+    .await;
+    let mut client = world.reader().await.unwrap();
+    assert_eq!(world.pod_of(&mut client).await, 0);
+}
+
 #[tokio::test]
 async fn a_read_client_that_is_with_main_does_not_write() {
-    let policy = read_gate::Reads {
-        from_main: true,
-        ..POLICY
-    };
-    let world = World::start(&["STRICT_SYNC"], policy).await;
+    let world = World::start(&["STRICT_SYNC"], FROM_MAIN).await;
     let mut client = world.reader().await.unwrap();
     assert_eq!(world.pod_of(&mut client).await, 0);
     for in_words in [false, true] {

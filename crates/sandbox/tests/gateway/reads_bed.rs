@@ -16,6 +16,12 @@ pub(crate) const POLICY: read_gate::Reads = read_gate::Reads {
     from_main: false,
 };
 
+/// MAIN, too, while no replica may.
+pub(crate) const FROM_MAIN: read_gate::Reads = read_gate::Reads {
+    from_main: true,
+    ..POLICY
+};
+
 pub(crate) fn reads(policy: read_gate::Reads) -> Reads {
     Reads {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),

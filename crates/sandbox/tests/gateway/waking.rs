@@ -2,11 +2,10 @@
 
 use crate::bed::{Database, PATIENCE, connect, count, metric, serving, until, write};
 use crate::kubernetes::World;
-use crate::reads_bed::{POLICY, reads};
+use crate::reads_bed::{FROM_MAIN, reads};
 use bolt::message::Auth;
 use kube::api::{Api, PostParams};
 use mainstay_core::memgraph::ids::Term;
-use mainstay_core::memgraph::read_gate;
 use mainstay_core::time::Time;
 use sandbox::kube::faults::{Fault, On};
 use sandbox::standin::memgraph::client::Client;
@@ -37,9 +36,7 @@ impl Asleep {
             "spec": { "hibernated": true, "gateway": { "hold": "7s" } },
         }));
         clusters.create(&params, &object.unwrap()).await.unwrap();
-        world
-            .write(&serving(4, 0).hibernated(Time::ZERO))
-            .await;
+        world.write(&serving(4, 0).hibernated(Time::ZERO)).await;
         Self { world, clusters }
     }
 
@@ -82,10 +79,7 @@ async fn a_connection_wakes_a_cluster_that_hibernates_and_is_served_when_it_is_a
         .patch("memgraph-ha", &params, &patch)
         .await
         .unwrap();
-    asleep
-        .world
-        .write(&serving(6, 0).hibernated(Time::ZERO))
-        .await;
+    asleep.world.write(&serving(6, 0).hibernated(Time::ZERO)).await;
     until("read", async || gateway.confirmation().term == Term(6)).await;
     let next = timeout(Duration::from_secs(2), connect(&gateway)).await;
     assert!(next.is_err(), "it is held");
@@ -107,10 +101,7 @@ async fn a_connection_to_the_port_for_reads_wakes_it_too() {
     let gateway = asleep
         .world
         .gateway(&[main.server.bolt()], |config| {
-            config.reads = Some(reads(read_gate::Reads {
-                from_main: true,
-                ..POLICY
-            }));
+            config.reads = Some(reads(FROM_MAIN));
             config.timeouts.hold = Duration::from_millis(100);
             config.timeouts.wake = Some(PATIENCE);
         })
@@ -164,7 +155,11 @@ async fn a_wish_that_is_refused_is_said_again_as_long_as_somebody_waits() {
     };
     let (client, ()) = tokio::join!(connects, wakes);
     write(&mut client.unwrap()).await.unwrap();
-    let refused = faults.hits().iter().filter(|hit| hit.fault == Fault::ServerError).count();
+    let refused = faults
+        .hits()
+        .iter()
+        .filter(|hit| hit.fault == Fault::ServerError)
+        .count();
     assert_eq!(refused, 1);
     assert_eq!(metric(&gateway, "wakes_total").await.to_string(), "1");
 }
