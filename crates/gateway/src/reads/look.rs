@@ -133,6 +133,7 @@ async fn look_at(shared: &Shared, reading: &Reading, epoch: &Epoch, by: Route) -
             wanted = at;
         }
         if at.saturating_duration_since(wanted) > LINGER {
+            main.close();
             return Ok(());
         }
         looks = looks.saturating_add(1);

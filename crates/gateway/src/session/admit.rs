@@ -43,8 +43,9 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// When this returns, nothing reaches that database any more, and nothing comes from it.
-    pub(crate) fn leave(self) {
+    /// When this returns, nothing reaches that database any more, and nothing comes from it. If it was in the middle of
+    /// something, nor does what the system has not delivered: the database may do it after somebody else became MAIN.
+    pub(crate) fn leave(self, quiet: bool) {
         let Self {
             backend,
             epoch: _,
@@ -54,6 +55,9 @@ impl Attached {
             seat,
             stay,
         } = self;
+        if quiet {
+            backend.close_in_peace();
+        }
         drop(backend);
         drop(seat);
         // From here on the next record may be confirmed.

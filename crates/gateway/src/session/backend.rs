@@ -1,7 +1,7 @@
 //! The database's side of a login, and the check on that very connection (G1).
 
 use super::secured::Secured;
-use super::stream::Stream;
+use super::stream::{Stream, forget};
 use super::tune;
 use super::wire::{Wire, WireError};
 use crate::config::Timeouts;
@@ -164,6 +164,9 @@ impl Backend {
             match patience.connect(TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     tune(&SockRef::from(&stream), Some(LOST));
+                    // However this ends, also where nobody comes to say so: after a cut is confirmed the system must not
+                    // deliver what was said before. Who leaves in the middle of nothing takes it back.
+                    forget(&stream);
                     let stream = patience.answer(prelude.say(stream)).await??;
                     let wire = Wire::new(stream, limit);
                     return Ok(Self { wire, patience });
@@ -261,6 +264,11 @@ impl Backend {
                 Response::Record(_) | Response::Ignored => return Err(BackendError::Unexpected),
             }
         }
+    }
+
+    /// Closes it after its last answer: nothing is on its way.
+    pub(crate) fn close(self) {
+        self.wire.stream().close_in_peace();
     }
 
     /// The connection, and what it said beyond the last answer.

@@ -33,8 +33,8 @@ pub(crate) struct Now {
 }
 
 impl Now {
-    /// May it go on with another database, and nobody notices?
-    fn is_quiet(&self) -> bool {
+    /// May it go on with another database, and nobody notices? Then its database has everything that it was asked, too.
+    pub(crate) fn is_quiet(&self) -> bool {
         let Self {
             talk,
             giving,

@@ -252,10 +252,8 @@ async fn go_on(shared: &Shared, client: &mut Client, mut attached: Box<Attached>
         if end == End::Cut {
             shared.metrics.cut_sessions.inc();
         }
-        if matches!(end, End::Cut | End::Closing) {
-            attached.backend.forget();
-        }
-        attached.leave();
+        // A goodbye has no answer that says that it arrived.
+        attached.leave(now.is_quiet() && !now.gone);
         let why = match (end, with) {
             (End::Client, _) if now.closes => return Over::Closed,
             (End::Client, _) => return Over::Client,

@@ -88,7 +88,8 @@ async fn log_in_once(
         return Ok((now, *version, answer.clone()));
     }
     // The connection to MAIN has done its part when this returns.
-    let (_, version, answer, _) = let_in_by_main(shared, client, epoch, route, until).await?;
+    let (main, version, answer, _) = let_in_by_main(shared, client, epoch, route, until).await?;
+    main.close();
     client.login = Some(Box::new(Login {
         by: now,
         version,

@@ -143,10 +143,20 @@ impl Stream {
         SockRef::from(self.tcp()).shutdown(Shutdown::Write)
     }
 
-    /// What is still on its way must not arrive.
+    /// What is still on its way when this is closed must not arrive.
     pub(crate) fn forget(&self) {
-        SockRef::from(self.tcp()).set_linger(Some(Duration::ZERO)).ok();
+        forget(self.tcp());
     }
+
+    /// It is closed as connections are: nothing is on its way, or it may arrive.
+    pub(crate) fn close_in_peace(&self) {
+        SockRef::from(self.tcp()).set_linger(None).ok();
+    }
+}
+
+/// See [`Stream::forget`].
+pub(super) fn forget(tcp: &TcpStream) {
+    SockRef::from(tcp).set_linger(Some(Duration::ZERO)).ok();
 }
 
 /// Reads. If less came than there was room for, nothing more is there, and the socket is not asked again before it says

@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod after_the_cut;
 mod bad_input;
 mod bed;
 mod faults;
@@ -27,6 +28,7 @@ mod reference;
 mod routing;
 mod scripted;
 mod statements;
+mod tap;
 mod tls;
 mod tunnel;
 mod waking;

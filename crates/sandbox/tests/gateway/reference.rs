@@ -2,11 +2,12 @@
 //! `reads_faults`, G11 in `gateway_many`: it needs a process of its own.
 
 use crate::bed::{
-    Bed, Database, PATIENCE, connect, http, http_at, is_cut, login_failure, metric, no_main, serving, taken,
-    until, write,
+    Bed, Database, PATIENCE, connect, count, http, http_at, is_cut, login_failure, metric, no_main, serving,
+    taken, until, write,
 };
-use crate::reads_bed::{free_port, run};
+use crate::reads_bed::{FROM_MAIN, free_port, reads, run};
 use crate::scripted::{VERSION, done, framed, let_in, log_in};
+use crate::tap::Tap;
 use bolt::message::{Extra, FailureClass, Fetch, Request, Response, Run};
 use bolt::packstream::{Value, dict};
 use mainstay_core::memgraph::ids::Term;
@@ -148,12 +149,23 @@ async fn g3_a_switch_closes_the_old_upstream_within_100_ms_and_nobody_lands_on_i
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let (old, new) = (Database::main(Some(4)).await, Database::main(Some(5)).await);
+        let tap = Tap::before(old.server.bolt());
         let first = serving(4, 0);
-        let mut bed = Bed::start(Some(first.clone()), &[old.server.bolt(), new.server.bolt()]).await;
+        let mut bed = Bed::with(
+            Some(first.clone()),
+            &[tap.address, new.server.bolt()],
+            // It asks MAIN in its own name, too.
+            |config| config.reads = Some(reads(FROM_MAIN)),
+        )
+        .await;
+        let port = bed.gateway.reads().unwrap();
         let mut clients = Vec::new();
         for _ in 0..50 {
             clients.push(bed.client().await.unwrap());
         }
+        let mut reader = Client::connect_within(port, bolt::message::Auth::None, PATIENCE)
+            .await
+            .unwrap();
         // Sessions that race the switch: they connect and write all the time.
         let address = bed.gateway.bolt();
         let mut racing = JoinSet::new();
@@ -173,13 +185,15 @@ async fn g3_a_switch_closes_the_old_upstream_within_100_ms_and_nobody_lands_on_i
         bed.records.send_replace(Some(lost.clone()));
         bed.confirmed(5).await;
         best = best.min(began.elapsed());
-        let before = old.count().await;
+        let (arrived, written) = (tap.bytes(), old.count().await);
         bed.records.send_replace(Some(taken(&lost, 1)));
         while racing.join_next().await.is_some() {}
         for client in &mut clients {
             write(client).await.unwrap();
         }
-        assert_eq!(old.count().await, before, "a byte reached the old MAIN");
+        count(&mut reader).await;
+        assert_eq!(tap.bytes(), arrived, "a byte reached the old MAIN");
+        assert_eq!(old.count().await, written, "a write reached the old MAIN");
         assert!(new.count().await >= 50);
     }
     // The best of five: the machine of a test is not its own.
