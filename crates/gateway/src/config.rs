@@ -101,7 +101,7 @@ pub struct Limits {
     pub waiting: Option<usize>,
     /// Connections to the admin port.
     pub admin_connections: usize,
-    /// Bytes of one message of a login.
+    /// Bytes of one message of a login. HELLO and LOGON are kept as long as their session lives.
     pub login_message: usize,
     /// Bytes that may be kept back until it is known what a statement is.
     pub undecided: usize,
@@ -116,7 +116,8 @@ impl Default for Limits {
             new_per_second_per_source: None,
             waiting: None,
             admin_connections: 64,
-            login_message: 64 * 1024,
+            // A ticket of a directory service has a few KiB.
+            login_message: 16 * 1024,
             undecided: 64 * 1024,
         }
     }

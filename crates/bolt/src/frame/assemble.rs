@@ -53,6 +53,14 @@ impl Assembler {
         Ok(None)
     }
 
+    /// Gives the memory of the message back that was lent last, without waiting for the next one.
+    pub fn release(&mut self) {
+        if self.lent {
+            self.buffer = Vec::new();
+            self.lent = false;
+        }
+    }
+
     /// Whether the stream is between two messages.
     pub const fn is_idle(&self) -> bool {
         self.chunks.is_idle()
@@ -68,4 +76,26 @@ fn whole_message(input: &[u8], limit: usize) -> Option<(&[u8], &[u8])> {
     }
     let (message, rest) = rest.split_at_checked(size)?;
     Some((message, rest.strip_prefix(&[0, 0])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A login in pieces is the last message that is put together here, and its connection may live for months.
+    #[test]
+    fn what_a_message_in_pieces_took_is_given_back_when_it_is_released() {
+        let mut assembler = Assembler::new(100);
+        let message = [0, 2, 0xB1, 0x01, 0, 1, 0xA0, 0, 0];
+        for cut in 1..message.len() {
+            let (mut first, mut second) = message.split_at(cut);
+            let early = assembler.next(&mut first).unwrap().map(<[u8]>::to_vec);
+            assert_eq!(early, None);
+            assembler.release();
+            let whole = assembler.next(&mut second).unwrap();
+            assert_eq!(whole, Some(&[0xB1, 0x01, 0xA0][..]), "half of it is kept");
+            assembler.release();
+            assert_eq!(assembler.buffer.capacity(), 0);
+        }
+    }
 }

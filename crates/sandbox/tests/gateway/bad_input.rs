@@ -1,6 +1,7 @@
 //! Clients that say nonsense, or too little, or do not listen. (Those that do not speak Bolt at all are in `faults`.)
 
 use crate::bed::{Bed, Database, PATIENCE, metric, serving, until, write};
+use crate::scripted;
 use bolt::handshake::{Proposal, Proposals, ServerHandshake};
 use bolt::message::{Auth, Fetch, Hello, Request, Response, Run};
 use bolt::packstream::{Dict, Value};
@@ -129,6 +130,25 @@ async fn a_handshake_in_single_bytes_is_not_waited_for_longer_than_one_at_once()
     assert!(said.is_empty());
     assert!(began.elapsed() < PATIENCE / 2);
     assert!(metric(&bed.gateway, "refused_total{kind=\"client_silent\"}").await > 0.0);
+}
+
+/// What a client logs in with is kept as long as its connection lives, so it may not be much.
+#[tokio::test]
+async fn a_large_login_is_let_in_and_one_that_is_too_large_is_closed_and_counted() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::start(Some(serving(4, 0)), &[main.server.bolt()]).await;
+    for (size, counted) in [
+        (15 << 10, "admitted_total"),
+        (17 << 10, "refused_total{kind=\"client_too_large\"}"),
+    ] {
+        let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();
+        stream
+            .write_all(&scripted::login(&"x".repeat(size)).concat())
+            .await
+            .unwrap();
+        until(counted, async || metric(&bed.gateway, counted).await > 0.0).await;
+    }
+    assert_eq!(metric(&bed.gateway, "admitted_total").await.to_string(), "1");
 }
 
 #[tokio::test]

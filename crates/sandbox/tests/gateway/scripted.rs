@@ -48,19 +48,30 @@ pub(crate) async fn let_in(stream: &mut TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Logs in, byte by byte as a driver does.
-pub(crate) async fn log_in(stream: &mut TcpStream) -> std::io::Result<()> {
-    stream.write_all(&Proposals::MEMGRAPH.to_bytes()).await?;
+/// What a client says to log in: handshake, HELLO, LOGON.
+pub(crate) fn login(user_agent: &str) -> [Vec<u8>; 3] {
     let hello = Hello {
-        user_agent: "test/1".into(),
+        user_agent: user_agent.to_owned().into(),
         auth: None,
         extra: Dict::new(),
     };
-    let mut login = Vec::new();
-    for request in [Request::Hello(hello), Request::Logon(Auth::None)] {
-        request.frame(VERSION, &mut login).unwrap();
-    }
-    stream.write_all(&login).await?;
+    let framed = |request: Request<'_>| {
+        let mut bytes = Vec::new();
+        request.frame(VERSION, &mut bytes).unwrap();
+        bytes
+    };
+    [
+        Proposals::MEMGRAPH.to_bytes().to_vec(),
+        framed(Request::Hello(hello)),
+        framed(Request::Logon(Auth::None)),
+    ]
+}
+
+/// Logs in, byte by byte as a driver does.
+pub(crate) async fn log_in(stream: &mut TcpStream) -> std::io::Result<()> {
+    let [proposals, hello, logon] = login("test/1");
+    stream.write_all(&proposals).await?;
+    stream.write_all(&[hello, logon].concat()).await?;
     let mut greeting = vec![0; 4 + 2 * framed(&[done()]).len()];
     stream.read_exact(&mut greeting).await?;
     Ok(())
