@@ -1,6 +1,7 @@
 //! The port that clients connect to.
 
 use crate::doors::{Doors, Refused};
+use crate::session::allowance::Allowance;
 use crate::session::arrive::{self, Ends};
 use crate::session::{Shared, client_lost, serve, tune};
 use socket2::SockRef;
@@ -91,10 +92,11 @@ pub(crate) async fn run(
                     };
                     let doors = Arc::clone(&doors);
                     sessions.spawn(async move {
-                        let came = introduced(&shared, &doors, &stream, from, began).await;
+                        let mut allowance = Allowance::new(shared.config.timeouts.client);
+                        let came = introduced(&shared, &doors, &stream, from, began, &mut allowance).await;
                         drop(nameless);
                         if let Some((ends, place)) = came {
-                            serve(shared, stream, ends).await;
+                            serve(shared, stream, ends, allowance).await;
                             drop(place);
                         }
                     });
@@ -103,8 +105,9 @@ pub(crate) async fn run(
                 let Some((ends, place)) = here(&shared, &doors, &stream, from, began) else {
                     continue;
                 };
+                let allowance = Allowance::new(shared.config.timeouts.client);
                 sessions.spawn(async move {
-                    serve(shared, stream, ends).await;
+                    serve(shared, stream, ends, allowance).await;
                     drop(place);
                 });
             }
@@ -159,8 +162,9 @@ async fn introduced(
     stream: &TcpStream,
     from: SocketAddr,
     began: Instant,
+    allowance: &mut Allowance,
 ) -> Option<(Ends, Place)> {
-    let ends = arrive::ends(shared, stream, from).await;
+    let ends = arrive::ends(shared, stream, from, allowance).await;
     let ends = ends.map_err(|error| shared.metrics.refused(error.kind())).ok()?;
     let place = Place::counted(shared, doors, ends.source.ip(), began)?;
     Some((ends, place))

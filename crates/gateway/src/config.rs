@@ -136,7 +136,7 @@ impl Limits {
 pub struct Timeouts {
     /// How long a new connection is held while nobody can serve it.
     pub hold: Duration,
-    /// For a client to say its part of handshake and login.
+    /// For a client to say its part of everything until it is let in: PROXY header, TLS, handshake and login together.
     pub client: Duration,
     /// To reach the database.
     pub connect: Duration,

@@ -301,6 +301,10 @@ pub(crate) async fn dial(
 }
 
 /// Has MAIN answer the client's login, and checks that it is the MAIN of the epoch on that very connection.
+///
+/// MAIN is dialled before the client has said HELLO: which version is spoken is MAIN's to say, and a client says nothing
+/// before it knows. Whoever wants to keep a connection of MAIN for nothing could say HELLO and no LOGON, and so keep it as
+/// long; the client's time is bounded as a whole instead.
 pub(super) async fn let_in_by_main(
     shared: &Shared,
     client: &mut Client,

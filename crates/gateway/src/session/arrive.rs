@@ -1,6 +1,7 @@
 //! The first bytes of a connection, before it is a client: who it is from, and its encryption.
 
 use super::Shared;
+use super::allowance::Allowance;
 use super::secured::Secured;
 use super::stream::{Stream, read_what_is_there};
 use crate::proxy_header::{self, HeaderError, Origin};
@@ -8,7 +9,6 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 /// Why a connection does not become a client.
 #[derive(Debug, Error)]
@@ -42,7 +42,12 @@ pub(crate) struct Ends {
 }
 
 /// Who a connection is from, as the load balancer says, where there is one.
-pub(crate) async fn ends(shared: &Shared, tcp: &TcpStream, peer: SocketAddr) -> Result<Ends, ArriveError> {
+pub(crate) async fn ends(
+    shared: &Shared,
+    tcp: &TcpStream,
+    peer: SocketAddr,
+    allowance: &mut Allowance,
+) -> Result<Ends, ArriveError> {
     let here = Ends {
         source: peer,
         destination: tcp.local_addr()?,
@@ -50,8 +55,8 @@ pub(crate) async fn ends(shared: &Shared, tcp: &TcpStream, peer: SocketAddr) -> 
     if !shared.config.front.proxy_protocol {
         return Ok(here);
     }
-    let said = timeout(shared.config.timeouts.client, header(tcp)).await;
-    Ok(match said.map_err(|_| ArriveError::Silent)?? {
+    let said = allowance.spend(header(tcp)).await;
+    Ok(match said.ok_or(ArriveError::Silent)?? {
         Origin::Unknown => here,
         Origin::Carried { source, destination } => Ends { source, destination },
     })
@@ -80,15 +85,15 @@ async fn header(tcp: &TcpStream) -> Result<Origin, ArriveError> {
 }
 
 /// The connection, encrypted where that is wanted.
-pub(crate) async fn secure(shared: &Shared, tcp: TcpStream) -> Result<Stream, ArriveError> {
+pub(crate) async fn secure(
+    shared: &Shared,
+    tcp: TcpStream,
+    allowance: &mut Allowance,
+) -> Result<Stream, ArriveError> {
     let Some(config) = shared.secure.front() else {
         return Ok(tcp.into());
     };
-    let accepted = timeout(
-        shared.config.timeouts.client,
-        Box::pin(Secured::accept(tcp, config)),
-    )
-    .await;
-    let accepted = accepted.map_err(|_| ArriveError::Silent)?;
+    let accepted = Box::pin(allowance.spend(Secured::accept(tcp, config))).await;
+    let accepted = accepted.ok_or(ArriveError::Silent)?;
     Ok(Stream::Tls(Box::new(accepted.map_err(ArriveError::Tls)?)))
 }

@@ -3,6 +3,7 @@
 //! It may be spoken with more than one database, one after the other: what the client said is kept until somebody
 //! admitted it, and what it was answered is remembered.
 
+use super::allowance::Allowance;
 use super::passport::Passport;
 use super::reading::Login;
 use super::stream::Stream;
@@ -14,9 +15,7 @@ use bolt::packstream::Limits;
 use bolt::server::ServerProfile;
 use bolt::version::Version;
 use std::fmt;
-use std::time::Duration;
 use thiserror::Error;
-use tokio::time::timeout;
 
 /// Why a client does not get further. It is told nothing: it is gone, or speaks something else.
 #[derive(Debug, Error)]
@@ -47,7 +46,7 @@ impl ClientError {
 #[derive(Debug)]
 pub(crate) struct Client {
     wire: Wire,
-    patience: Duration,
+    allowance: Allowance,
     proposals: Proposals,
     version: Option<Version>,
     hello: Option<Secret>,
@@ -74,15 +73,15 @@ impl Client {
         stream: Stream,
         passport: Option<Box<Passport>>,
         limit: usize,
-        patience: Duration,
+        mut allowance: Allowance,
     ) -> Result<Self, ClientError> {
         let mut wire = Wire::new(stream, limit);
         let mut handshake = ServerHandshake::new();
         let read = wire.read(|_, input| handshake.read(input).map_err(ClientError::from));
-        let proposals = timeout(patience, read).await.map_err(|_| ClientError::Silent)??;
+        let proposals = allowance.spend(read).await.ok_or(ClientError::Silent)??;
         Ok(Self {
             wire,
-            patience,
+            allowance,
             proposals,
             version: None,
             hello: None,
@@ -133,8 +132,8 @@ impl Client {
     }
 
     async fn message(&mut self, expected: u8) -> Result<Secret, ClientError> {
-        let message = timeout(self.patience, self.wire.message());
-        let payload = message.await.map_err(|_| ClientError::Silent)??;
+        let message = self.allowance.spend(self.wire.message()).await;
+        let payload = message.ok_or(ClientError::Silent)??;
         match payload.get(1) {
             Some(tag) if *tag == expected => Ok(Secret(payload.into_boxed_slice())),
             tag => Err(ClientError::NotALogin(tag.copied().unwrap_or_default())),

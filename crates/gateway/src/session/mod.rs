@@ -5,6 +5,7 @@
 //! and term.
 
 mod admit;
+pub(crate) mod allowance;
 mod answers;
 pub(crate) mod arrive;
 mod backend;
@@ -39,6 +40,7 @@ use crate::secure::Secure;
 use crate::signal::Signal;
 pub(crate) use admit::dial;
 use admit::{Attached, NotAdmitted, admit};
+use allowance::Allowance;
 use arrive::Ends;
 pub(crate) use backend::{Backend, BackendError, Checked};
 use bolt::message::Failure;
@@ -124,15 +126,15 @@ impl Shared {
 ///
 /// A session is idle for most of its life, and what it does else is boxed: the task is as large as the largest thing
 /// that it holds in itself.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends, mut allowance: Allowance) {
     let _reader = shared.reading.as_ref().map(Reading::reader);
     let passport = Passport::wanted(&shared.config, shared.access.choose(), ends);
-    let stream = match arrive::secure(&shared, stream).await {
+    let stream = match arrive::secure(&shared, stream, &mut allowance).await {
         Ok(stream) => stream,
         Err(error) => return shared.metrics.refused(error.kind()),
     };
-    let (limit, patience) = (shared.config.limits.login_message, shared.config.timeouts.client);
-    let greeted = Client::greet(stream, passport, limit, patience);
+    let limit = shared.config.limits.login_message;
+    let greeted = Client::greet(stream, passport, limit, allowance);
     let mut client = match Box::pin(greeted).await {
         Ok(client) => client,
         Err(error) => return shared.metrics.refused(error.kind()),

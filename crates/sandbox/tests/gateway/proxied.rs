@@ -1,6 +1,7 @@
 //! Load balancers in front of the gateway, and proxies behind it.
 
 use crate::bed::{Bed, Database, PATIENCE, connect, metric, serving, until, write};
+use crate::scripted::login;
 use crate::tunnel::Tunnel;
 use bolt::message::Auth;
 use sandbox::standin::memgraph::client::{Client, ClientError};
@@ -94,4 +95,32 @@ async fn a_proxy_before_the_database_is_told_who_the_client_is() {
     write(&mut through(&tunnel).await.unwrap()).await.unwrap();
     assert_eq!(heard.recv().await.unwrap(), header([10, 0, 0, 7]));
     assert_eq!(main.count().await, 1);
+}
+
+/// Each of its steps comes in time, and all of them together do not.
+#[tokio::test]
+async fn a_client_that_is_slow_with_every_step_of_its_login_has_the_time_of_one() {
+    let main = Database::main(Some(4)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        config.front.proxy_protocol = true;
+        config.timeouts.client = Duration::from_secs(1);
+    })
+    .await;
+    let [proposals, hello, logon] = login("slow/1");
+    let steps = [header([10, 0, 0, 1]), proposals, hello, logon];
+    for (pause, sessions) in [(Duration::from_millis(400), "0"), (Duration::ZERO, "1")] {
+        let mut stream = TcpStream::connect(bed.gateway.bolt()).await.unwrap();
+        for step in &steps {
+            tokio::time::sleep(pause).await;
+            // It may be closed by now.
+            stream.write_all(step).await.ok();
+        }
+        let counted = if pause.is_zero() {
+            "admitted_total"
+        } else {
+            "refused_total{kind=\"client_silent\"}"
+        };
+        until(counted, async || metric(&bed.gateway, counted).await > 0.0).await;
+        assert_eq!(metric(&bed.gateway, "admitted_total").await.to_string(), sessions);
+    }
 }
