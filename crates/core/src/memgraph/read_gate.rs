@@ -9,10 +9,13 @@ use crate::time::Time;
 use std::fmt;
 use std::time::Duration;
 
-/// How long ago a replica may last have been fed that MAIN calls `invalid`.
+/// How long ago a replica may last have been seen to get further that MAIN calls `invalid` or `recovery`.
 ///
-/// MAIN says so of a dead replica, of one with other data, and, under load, every now and then of one that missed a
-/// transaction and has it a moment later. The last one's timestamp grows all the same.
+/// MAIN says `invalid` of a dead replica, of one with other data, and, under load, every now and then of one that missed a
+/// transaction and has it a moment later. It says `recovery` of nearly every ASYNC replica under load, and of one that was
+/// just registered or reset and has nothing yet: how far that one is behind says nothing either, for in a small database
+/// all of it is near. The timestamp of those who have what MAIN has, but for the last moments, grows all the same, since
+/// what is recovered counts only when it is there.
 const FED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the user declared about reads.
@@ -138,10 +141,10 @@ pub fn may_read(
     if sync && !reads.from_sync && rules.on(Rule::R29) {
         return Err(NotRead::IsSync);
     }
-    // Under load an ASYNC replica is in `recovery` most of the time: only how far it is behind says anything.
+    // What it is called is a cache, and says little by itself.
     let follows = match row.status {
-        Status::Ready | Status::Replicating | Status::Recovery => true,
-        Status::Invalid => row.moved.is_some_and(|at| now.since(at) <= FED_WITHIN),
+        Status::Ready | Status::Replicating => true,
+        Status::Recovery | Status::Invalid => row.moved.is_some_and(|at| now.since(at) <= FED_WITHIN),
         Status::Diverged => false,
     };
     if !follows {

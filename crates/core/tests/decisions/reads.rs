@@ -45,10 +45,16 @@ fn read(situation: &Situation, pod: u8, reads: Reads, rules: Rules) -> Result<()
 #[test]
 fn reads_go_to_an_async_replica_that_is_near_enough() {
     let at = |behind| cluster().listed(2, |r| r.behind = behind);
-    let recovering = at(-10).listed(2, |r| r.status = Status::Recovery);
     // It missed a transaction, and is fed all the same.
-    let missed = at(-2).listed(2, |r| (r.status, r.moved) = (Status::Invalid, Some(Time(95_000))));
-    for near in [at(0), at(-10), recovering, missed] {
+    let fed = |status| at(-2).listed(2, |r| (r.status, r.moved) = (status, Some(Time(95_000))));
+    let sticky = at(-10).listed(2, |r| r.status = Status::Replicating);
+    for near in [
+        at(0),
+        at(-10),
+        sticky,
+        fed(Status::Recovery),
+        fed(Status::Invalid),
+    ] {
         assert_eq!(read(&near, 2, READS, Rules::ALL), Ok(()));
     }
     for far in [at(-11), at(1)] {
@@ -56,25 +62,35 @@ fn reads_go_to_an_async_replica_that_is_near_enough() {
     }
 }
 
+/// However near: in a small database a replica that has nothing yet is near.
+#[test]
+fn g9_a_replica_that_diverged_or_is_not_attached_or_recovers_takes_no_reads() {
+    let as_it_is =
+        |status, moved| cluster().listed(2, |r| (r.status, r.behind, r.moved) = (status, -1, moved));
+    let long_ago = Some(Time(94_999));
+    let main = Reads {
+        from_main: true,
+        ..READS
+    };
+    for (name, situation) in [
+        ("`{}`", cluster().listed(2, |r| r.attached = false)),
+        ("diverged", as_it_is(Status::Diverged, Some(NOW))),
+        ("recovering", as_it_is(Status::Recovery, None)),
+        ("recovering for long", as_it_is(Status::Recovery, long_ago)),
+        ("invalid", as_it_is(Status::Invalid, None)),
+        ("invalid for long", as_it_is(Status::Invalid, long_ago)),
+    ] {
+        assert_eq!(who(&situation, READS), Err(NotRead::NotFollowing), "{name}");
+        assert_eq!(who(&situation, main), Ok(Readers::Main(Ordinal(0))), "{name}");
+    }
+}
+
 #[test]
 fn a_pod_that_does_not_follow_main_takes_no_reads() {
     let away = [
         (cluster().unregistered(2), NotRead::NotFollowing),
-        (cluster().listed(2, |r| r.attached = false), NotRead::NotFollowing),
         (
             cluster().listed(2, |r| r.address_ok = false),
-            NotRead::NotFollowing,
-        ),
-        (
-            cluster().listed(2, |r| (r.status, r.moved) = (Status::Invalid, None)),
-            NotRead::NotFollowing,
-        ),
-        (
-            cluster().listed(2, |r| (r.status, r.moved) = (Status::Invalid, Some(Time(94_999)))),
-            NotRead::NotFollowing,
-        ),
-        (
-            cluster().listed(2, |r| r.status = Status::Diverged),
             NotRead::NotFollowing,
         ),
         (cluster().resetting(2), NotRead::BeingReset),

@@ -16,6 +16,7 @@ use mainstay_core::memgraph::ids::RegistrationName;
 use mainstay_core::memgraph::observed::Registration;
 use mainstay_core::memgraph::rows::{Cell, Replica, RowError};
 use mainstay_core::time::Time;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
@@ -153,8 +154,11 @@ impl Fed {
             return None;
         };
         let (last, moved) = self.0.entry(name).or_insert((ts, None));
-        if ts > *last {
-            *moved = Some(now);
+        match ts.cmp(last) {
+            Ordering::Greater => *moved = Some(now),
+            Ordering::Equal => {}
+            // It is another one, that has lost what the last one had.
+            Ordering::Less => *moved = None,
         }
         *last = ts;
         *moved
@@ -267,7 +271,7 @@ mod tests {
         assert_eq!(at(2, Some(7)), None);
         assert_eq!(at(3, Some(9)), Some(Time(3)));
         assert_eq!(at(4, Some(9)), Some(Time(3)));
-        assert_eq!(at(5, Some(4)), Some(Time(3)), "it was set back");
+        assert_eq!(at(5, Some(4)), None, "it was set back");
         assert_eq!(at(6, Some(5)), Some(Time(6)));
         assert_eq!(at(7, None), None, "it is not attached");
         assert_eq!(at(8, Some(9)), None);

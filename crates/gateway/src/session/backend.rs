@@ -60,6 +60,8 @@ pub(crate) enum BackendError {
     NotAdmitted { role: Role, mark: Option<Term> },
     #[error("it is {0:?}, and another role was expected of who takes reads")]
     OtherRole(Role),
+    #[error("its data shows no term: it has nothing of MAIN's")]
+    Empty,
     #[error("nobody takes reads: {0}")]
     NoReader(NotRead),
 }
@@ -79,7 +81,7 @@ impl BackendError {
             } => "replica",
             Self::OtherRole(_) => "other_role",
             Self::NoReader(_) => "no_reader",
-            Self::NotAdmitted { mark: None, .. } => "no_mark",
+            Self::NotAdmitted { mark: None, .. } | Self::Empty => "no_mark",
             Self::NotAdmitted { .. } => "other_term",
         }
     }
@@ -221,12 +223,6 @@ impl Backend {
             mark: read_mark(&mark.rows),
             run_id: mark.run_id.or(role.run_id),
         })
-    }
-
-    /// Asks for the role alone.
-    pub(crate) async fn role(&mut self, version: Version) -> Result<Role, BackendError> {
-        let answer = self.query(version, ROLE).await?;
-        read_role(&answer.rows).ok_or(BackendError::Unexpected)
     }
 
     /// Asks one question of our own.

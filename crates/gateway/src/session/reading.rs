@@ -1,7 +1,7 @@
 //! Letting a read client in: MAIN says whether it may log in (R22), then a replica gets it (R29).
 
 use super::admit::{Failed, let_in_by_main};
-use super::backend::{Backend, BackendError};
+use super::backend::{Backend, BackendError, Checked};
 use super::client::Client;
 use super::{Shared, dial};
 use crate::control::{Epoch, Stay};
@@ -129,9 +129,18 @@ async fn with_replica(
     if version.has_logon() {
         takes(&backend.ask(client.logon().await?).await?)?;
     }
-    match backend.role(version).await? {
-        Role::Replica => Ok(backend),
-        role @ Role::Main => Err(BackendError::OtherRole(role).into()),
+    // What MAIN says of a replica is a cache: one that came back empty between two looks is called `ready`. Every term
+    // writes its mark into the data, so who has none has nothing.
+    match backend.check(version).await? {
+        Checked {
+            role: Role::Replica,
+            mark: Some(_),
+            run_id: _,
+        } => Ok(backend),
+        Checked {
+            role: Role::Replica, ..
+        } => Err(BackendError::Empty.into()),
+        Checked { role, .. } => Err(BackendError::OtherRole(role).into()),
     }
 }
 

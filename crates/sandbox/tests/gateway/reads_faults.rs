@@ -1,8 +1,10 @@
 //! What becomes of a read session when its replica may not be read from any more.
 
-use crate::bed::{PATIENCE, count, metric, moving, no_main, serving, taken, until, write};
-use crate::reads_bed::{POLICY, World, failure, run, who};
-use bolt::message::{Amount, FailureClass, Fetch, Request, Run};
+use crate::bed::{
+    Bed, Database, PATIENCE, count, login_failure, metric, moving, no_main, serving, taken, until, write,
+};
+use crate::reads_bed::{POLICY, World, failure, free_port, reads, run, who};
+use bolt::message::{Amount, Auth, FailureClass, Fetch, Request, Run};
 use mainstay_core::memgraph::ids::{Ordinal, ProcessId, ResetId, Term};
 use mainstay_core::memgraph::read_gate;
 use mainstay_core::memgraph::record::Reset;
@@ -119,6 +121,60 @@ async fn g9_a_replica_that_does_not_follow_any_more_is_left() {
     run(&mut world.pods[0].client().await, "DROP REPLICA memgraph_ha_2").await;
     left(&world).await;
     assert_eq!(world.pod_of(&mut idle).await, 1);
+}
+
+/// In a small database everybody is near, also who has nothing yet.
+#[tokio::test]
+async fn g9_a_replica_that_recovers_gets_no_session_before_it_has_what_main_has() {
+    let world = World::start(&["ASYNC", "ASYNC"], POLICY).await;
+    let register = world.registration(2).await;
+    let main = &world.pods[0];
+    run(&mut main.client().await, "DROP REPLICA memgraph_ha_2").await;
+    let mut writer = world.bed.client().await.unwrap();
+    for _ in 0..3 {
+        write(&mut writer).await.unwrap();
+    }
+    main.server.inject(&Fault::SlowRecovery { ms: 6_000 }).unwrap();
+    run(&mut main.client().await, &register).await;
+    let mut readers = Vec::new();
+    let began = std::time::Instant::now();
+    // The gateway has looked at it several times by then.
+    while began.elapsed() < Duration::from_secs(3) {
+        let mut reader = world.reader().await.unwrap();
+        assert_eq!(world.pod_of(&mut reader).await, 1);
+        until("replicated", async || count(&mut reader).await == 3).await;
+        readers.push(reader);
+        sleep(Duration::from_millis(500)).await;
+    }
+    let (status, behind) = world.listed(2).await;
+    assert_eq!(status, "recovery");
+    assert!((-10..0).contains(&behind), "it is near: {behind}");
+    until("taken", async || {
+        let mut next = world.reader().await.unwrap();
+        world.pod_of(&mut next).await == 2
+    })
+    .await;
+    assert_eq!(world.listed(2).await.0, "ready");
+}
+
+/// MAIN's word for it is a cache: a replica that came back empty between two pings is still called `ready`.
+#[tokio::test]
+async fn g9_a_replica_that_is_called_ready_and_has_nothing_gets_no_session() {
+    let world = World::start(&["ASYNC"], POLICY).await;
+    let address = world.pods[1].server.bolt().ip();
+    let empty = Database::main_at(address, None).await;
+    let demote = format!("SET REPLICATION ROLE TO REPLICA WITH PORT {}", free_port(address));
+    run(&mut empty.client().await, &demote).await;
+    let addresses = [world.pods[0].server.bolt(), empty.server.bolt()];
+    let bed = Bed::with(Some(serving(4, 0)), &addresses, |config| {
+        config.reads = Some(reads(POLICY));
+        config.timeouts.hold = Duration::from_secs(1);
+    })
+    .await;
+    let reader = Client::connect_within(bed.gateway.reads().unwrap(), Auth::None, PATIENCE);
+    let told = login_failure(reader.await);
+    assert!(told.message.contains("it has nothing of MAIN's"), "{told}");
+    assert!(metric(&bed.gateway, "checks_total{kind=\"no_mark\"}").await > 0.0);
 }
 
 #[tokio::test]
