@@ -23,6 +23,7 @@ mod reading;
 mod requests;
 mod route;
 mod secured;
+mod slices;
 mod sockets;
 mod statement;
 mod stream;
