@@ -21,6 +21,10 @@ const CRATES: &[(&str, u32)] = &[("bolt", 4096), ("gateway", 4096)];
 /// and the corpus are in it.
 const MEMORY: u32 = 512;
 
+/// Nor is any of it worth so much at once, in MiB. Whoever believes a size that is only announced asks for far more, and
+/// what is asked for and not used is not in the memory above.
+const AT_ONCE: u32 = 16;
+
 /// Seconds that one input may take.
 const PATIENCE: u32 = 10;
 
@@ -134,6 +138,7 @@ fn run(workspace: &Workspace, target: &Target, minutes: u32) -> Result<Row> {
     command.args(["-c", &limited, "sh"]).arg(program);
     command
         .arg(format!("-rss_limit_mb={MEMORY}"))
+        .arg(format!("-malloc_limit_mb={AT_ONCE}"))
         .arg(format!("-timeout={PATIENCE}"))
         .arg(format!("-max_len={}", target.longest))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))

@@ -106,8 +106,9 @@ pub(crate) async fn run(
                     continue;
                 };
                 let allowance = Allowance::new(shared.config.timeouts.client);
+                let session = serve(shared, stream, ends, allowance);
                 sessions.spawn(async move {
-                    serve(shared, stream, ends, allowance).await;
+                    session.await;
                     drop(place);
                 });
             }

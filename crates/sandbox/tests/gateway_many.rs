@@ -101,7 +101,8 @@ fn percentile(times: &mut [Duration], percent: usize) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g11_thousands_of_connections_cost_little_memory_and_a_request_among_them_little_time() {
     const MOST: u64 = 10_000;
-    const EACH: u64 = 48 * 1024;
+    /// As much as the smallest buffer of a gateway has: a session that kept one while it is idle would be beyond it.
+    const EACH: u64 = 16 * 1024;
     /// Requests of one attempt.
     const ASKED: usize = 500;
     const ATTEMPTS: usize = 40;

@@ -7,8 +7,9 @@ use super::admit::Owed;
 use super::answers::{Answers, Hearer};
 use super::course::Course;
 use super::passport::Passport;
-use super::requests::{Requests, Seen};
+use super::requests::Requests;
 use super::route::Routes;
+use super::slices::{Slices, Step, given};
 use super::statement::Judgement;
 use super::stream::Stream;
 use super::talk::{Answer, Asked, NotMain, binds};
@@ -17,7 +18,7 @@ use crate::buffers::is_busy;
 use crate::control::Epoch;
 use crate::heard::Voice;
 use bolt::frame::frame_into;
-use bolt::message::{Failure, Request, Response, tag};
+use bolt::message::{Failure, Request, Response};
 use bolt::packstream::Dict;
 use bolt::version::Version;
 use std::future::pending;
@@ -196,20 +197,19 @@ impl Forward<'_> {
         if let Some(passport) = self.passport {
             passport.went_down(count(bytes));
         }
-        // A message that has begun earlier is kept as a whole or not at all.
-        let sent = bytes.len().checked_sub(keeps);
-        if let Some(sent) = sent {
-            if !kept.is_empty() {
-                self.say(kept).await?;
-                *kept = Vec::new();
+        let given = given(kept, bytes, keeps);
+        let sent = given.is_some();
+        if let Some((before, now)) = given {
+            if !before.is_empty() {
+                self.say(&before).await?;
             }
-            self.say(bytes.get(..sent).unwrap_or_default()).await?;
+            drop(before);
+            self.say(now).await?;
         }
-        kept.extend_from_slice(bytes.get(sent.unwrap_or_default()..).unwrap_or_default());
         // After they were written: something of ours may go out now, if no message is cut in two.
         let mut now = self.course.now();
         now.giving = !answers.is_between() && kept.is_empty();
-        now.sent |= sent.is_some();
+        now.sent |= sent;
         now.gone |= said.closes;
         now.closes |= said.closes;
         drop(now);
@@ -303,76 +303,59 @@ impl Up<'_> {
             all.extend_from_slice(bytes);
             &all
         };
-        let passed = self.pass(bytes, known).await;
+        let passed = self.pass(Slices::new(bytes, known)).await;
         self.to.course.stir();
         passed
     }
 
-    /// The first `known` bytes were looked at before.
-    async fn pass(&mut self, bytes: &[u8], known: usize) -> Result<(), End> {
-        let mut rest = bytes.get(known..).unwrap_or_default();
-        let mut from = 0;
-        while let Some(seen) = self.inbox.requests.next(&mut rest).map_err(|_| End::Refused)? {
-            let here = bytes.len().saturating_sub(rest.len());
-            match seen {
-                Seen::RoleStatement { .. } | Seen::Write { .. } if self.inbox.refusing != Refusing::No => {}
-                Seen::RoleStatement { wire } | Seen::Write { wire } => {
-                    let begin = here.saturating_sub(wire);
+    async fn pass(&mut self, mut slices: Slices<'_>) -> Result<(), End> {
+        let keeps_login = self.to.shared.reading.is_some();
+        loop {
+            let refusing = self.inbox.refusing;
+            let step = slices.next(&mut self.inbox.requests, refusing, keeps_login);
+            match step.map_err(|_| End::Refused)? {
+                Step::Asked { tag, words } => {
+                    self.to.course.asked(Asked::of(tag, words), binds(tag, words));
+                }
+                Step::Refuse { before, write } => {
                     self.to.course.now().torn = true;
-                    self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    let (kind, why) = match seen {
-                        Seen::Write { .. } if self.to.with == With::Main => ("write", NO_WRITES),
-                        Seen::Write { .. } => ("write", NO_WRITES_NEXT),
-                        Seen::RoleStatement { .. } | Seen::Ended { .. } => ("role_statement", NO_ROLES),
+                    self.send(before).await?;
+                    let (kind, why) = match self.to.with {
+                        _ if !write => ("role_statement", NO_ROLES),
+                        With::Main => ("write", NO_WRITES),
+                        With::Replica(_) => ("write", NO_WRITES_NEXT),
                     };
                     Box::pin(self.refuse(kind, why)).await?;
                     self.to.course.now().torn = false;
                 }
-                Seen::Ended { tag, words, wire: _ } if self.inbox.refusing != Refusing::No => {
-                    from = here;
+                Step::Ignore { tag, words } => {
                     self.to.course.now().torn = true;
                     Box::pin(self.ignore(tag, words)).await?;
                     self.to.course.now().torn = false;
                 }
-                Seen::Ended {
-                    tag: tag::ROUTE,
-                    words: _,
-                    wire,
-                } => {
-                    let begin = here.saturating_sub(wire);
+                Step::Route { before, message } => {
                     self.to.course.now().torn = true;
-                    self.send(bytes.get(from..begin).unwrap_or_default()).await?;
-                    Box::pin(self.route(bytes.get(begin..here).unwrap_or_default())).await?;
+                    self.send(before).await?;
+                    Box::pin(self.route(message)).await?;
                     self.to.course.now().torn = false;
-                    from = here;
                 }
-                Seen::Ended {
-                    tag: tag::LOGON | tag::LOGOFF,
-                    words: _,
-                    wire,
-                } if self.to.shared.reading.is_some() => {
-                    let begin = here.saturating_sub(wire);
+                Step::Login { before } => {
                     self.to.course.now().torn = true;
-                    self.send(bytes.get(from..begin).unwrap_or_default()).await?;
+                    self.send(before).await?;
                     return Err(Box::pin(self.refuse_login()).await);
                 }
-                Seen::Ended { tag, words, wire: _ } => {
-                    self.to.course.asked(Asked::of(tag, words), binds(tag, words));
+                Step::Over { pass: _, kept: _ } if refusing != Refusing::No => return Ok(()),
+                Step::Over { pass, kept } => {
+                    if kept.len() > self.to.shared.config.limits.undecided {
+                        self.to.shared.metrics.refused("undecided");
+                        return Err(End::Refused);
+                    }
+                    self.inbox.kept.extend_from_slice(kept);
+                    self.to.course.now().begun = kept.is_empty() && !self.inbox.requests.is_between();
+                    return self.send(pass).await;
                 }
             }
         }
-        if self.inbox.refusing != Refusing::No {
-            return Ok(());
-        }
-        let to = bytes.len().saturating_sub(self.inbox.requests.undecided());
-        let kept = bytes.get(to..).unwrap_or_default();
-        if kept.len() > self.to.shared.config.limits.undecided {
-            self.to.shared.metrics.refused("undecided");
-            return Err(End::Refused);
-        }
-        self.inbox.kept.extend_from_slice(kept);
-        self.to.course.now().begun = kept.is_empty() && !self.inbox.requests.is_between();
-        self.send(bytes.get(from..to).unwrap_or_default()).await
     }
 
     async fn send(&self, bytes: &[u8]) -> Result<(), End> {

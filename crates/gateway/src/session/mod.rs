@@ -23,6 +23,7 @@ mod reading;
 mod requests;
 mod route;
 mod secured;
+mod slices;
 mod sockets;
 mod statement;
 mod stream;
@@ -126,9 +127,24 @@ impl Shared {
 ///
 /// A session is idle for most of its life, and what it does else is boxed: the task is as large as the largest thing
 /// that it holds in itself.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, ends: Ends, mut allowance: Allowance) {
-    let _reader = shared.reading.as_ref().map(Reading::reader);
+pub(crate) fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    ends: Ends,
+    allowance: Allowance,
+) -> impl Future<Output = ()> + Send {
+    // Not in the task: where the client is from is in its passport, if anybody wants to know.
     let passport = Passport::wanted(&shared.config, shared.access.choose(), ends);
+    go_through(shared, stream, passport, allowance)
+}
+
+async fn go_through(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    passport: Option<Box<Passport>>,
+    mut allowance: Allowance,
+) {
+    let _reader = shared.reading.as_ref().map(Reading::reader);
     let stream = match arrive::secure(&shared, stream, &mut allowance).await {
         Ok(stream) => stream,
         Err(error) => return shared.metrics.refused(error.kind()),
@@ -457,7 +473,7 @@ async fn again(
 mod tests {
     use super::*;
 
-    const fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+    const fn size<A, B, C, D, F: Future>(_: fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
     }
 

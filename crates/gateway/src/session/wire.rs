@@ -125,3 +125,31 @@ pub(crate) async fn close_gently(stream: Stream) {
     // Whoever does not read it in that time does not want to.
     timeout(LINGER, gently).await.ok();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::sleep;
+
+    /// The last message of a login may be the last one for months.
+    #[tokio::test]
+    async fn a_message_that_came_in_pieces_leaves_nothing_behind() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let mut client = client.unwrap();
+        let mut wire = Wire::new(accepted.unwrap().0.into(), 100);
+        let says = async {
+            for piece in [&[0, 2, 0xB1][..], &[0x01, 0, 0]] {
+                client.write_all(piece).await.unwrap();
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let (message, ()) = tokio::join!(wire.message(), says);
+        assert_eq!(message.unwrap(), [0xB1, 0x01]);
+        let left = format!("{:?}", wire.assembler);
+        assert!(left.contains("buffer: []"), "{left}");
+    }
+}

@@ -34,10 +34,10 @@ impl Tap {
             bytes: 0,
         }));
         let over = Arc::new(AtomicBool::new(false));
-        let (moved, ended) = (Arc::clone(&wires), Arc::clone(&over));
+        let (mine, ended) = (Arc::clone(&wires), Arc::clone(&over));
         let moves = thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                moved.lock().unwrap().sweep();
+                mine.lock().unwrap().sweep();
                 thread::sleep(Duration::from_millis(1));
             }
         });

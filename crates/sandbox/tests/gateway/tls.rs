@@ -135,6 +135,78 @@ async fn where_clients_need_a_certificate_one_without_it_is_not_served() {
 }
 
 #[tokio::test]
+async fn g8_a_changed_authority_of_clients_counts_for_new_ones_and_old_ones_go_on() {
+    let main = Database::main(Some(4)).await;
+    let (authority, before, after) = (
+        Authority::new("clients trust it"),
+        Authority::new("staff"),
+        Authority::new("new staff"),
+    );
+    let folder = Folder::new();
+    let bed = Bed::with(Some(serving(4, 0)), &[main.server.bolt()], |config| {
+        let mut tls = stored(&folder, &authority.sign(NAME));
+        tls.client_ca = Some(folder.write("ca.crt", &before.pem()));
+        config.front.tls = Some(tls);
+    })
+    .await;
+    let gateway = bed.gateway.bolt();
+    let (alice, bob) = (before.sign("alice"), after.sign("bob"));
+    let old = Tunnel::into_tls(gateway, authority.client(Some(&alice)), NAME).await;
+    let new = Tunnel::into_tls(gateway, authority.client(Some(&bob)), NAME).await;
+    let mut client = connect(old.address).await.unwrap();
+    assert!(connect(new.address).await.is_err(), "nobody knows it yet");
+    // What is no authority changes nothing, and is counted.
+    folder.write("ca.crt", "nonsense");
+    until("seen", async || {
+        metric(&bed.gateway, "tls_reload_errors_total").await > 0.0
+    })
+    .await;
+    write(&mut connect(old.address).await.unwrap()).await.unwrap();
+    folder.write("ca.crt", &after.pem());
+    until("taken up", async || {
+        metric(&bed.gateway, "tls_reloads_total").await > 0.0
+    })
+    .await;
+    write(&mut connect(new.address).await.unwrap()).await.unwrap();
+    assert!(connect(old.address).await.is_err(), "its time is over");
+    write(&mut client).await.unwrap();
+}
+
+#[tokio::test]
+async fn g8_a_changed_authority_of_databases_counts_for_new_connections_and_old_ones_go_on() {
+    let main = Database::main(Some(4)).await;
+    let (before, after) = (Authority::new("databases"), Authority::new("new databases"));
+    let host = cluster().pod_host(Ordinal(0), "db");
+    let folder = Folder::new();
+    let database = Tunnel::out_of_tls(main.server.bolt(), &before.sign(&host)).await;
+    let bed = Bed::with(Some(serving(4, 0)), &[database.address], |config| {
+        config.timeouts.hold = Duration::from_millis(300);
+        config.back.tls = Some(BackendTls {
+            ca: folder.write("ca.crt", &before.pem()),
+            server_name: None,
+        });
+    })
+    .await;
+    let mut client = bed.client().await.unwrap();
+    write(&mut client).await.unwrap();
+    folder.write("ca.crt", &after.pem());
+    until("taken up", async || {
+        metric(&bed.gateway, "tls_reloads_total").await > 0.0
+    })
+    .await;
+    let refused = login_failure(bed.client().await);
+    assert!(refused.message.contains("no TLS"), "{refused}");
+    write(&mut client).await.unwrap();
+    folder.write("ca.crt", &before.pem());
+    until("taken up again", async || {
+        metric(&bed.gateway, "tls_reloads_total").await > 1.0
+    })
+    .await;
+    write(&mut bed.client().await.unwrap()).await.unwrap();
+    assert_eq!(main.count().await, 3);
+}
+
+#[tokio::test]
 async fn g8_a_database_with_tls_is_used_if_its_authority_and_name_are_right_and_only_then() {
     let main = Database::main(Some(4)).await;
     let (right, wrong) = (Authority::new("databases"), Authority::new("somebody else"));
