@@ -18,10 +18,6 @@ use crate::workspace::{Workspace, capture, display, stream};
 /// only had no turn on the processor are taken for dead.
 const LANES: usize = 3;
 
-/// Tests of one program that run at once, of those that take minutes: they wait for most of their time (a fifth of one core
-/// is what the longest uses), and by itself a program takes no more of them than there are cores.
-const THREADS: &str = "4";
-
 /// Those that take minutes, the longest first: what begins last should be short.
 const LONG: &[&str] = &[
     "mainstay::ring",
@@ -173,11 +169,8 @@ fn run_one(workspace: &Workspace, program: &Program) -> Result<()> {
     } = program;
     let said = Said::new(workspace, name)?;
     let started = Instant::now();
-    let mut command = workspace.command(path);
-    if LONG.contains(&name.as_str()) {
-        command.env("RUST_TEST_THREADS", THREADS);
-    }
-    let status = command
+    let status = workspace
+        .command(path)
         .current_dir(folder)
         // As cargo starts it.
         .env("CARGO_MANIFEST_DIR", folder)

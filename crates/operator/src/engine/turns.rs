@@ -79,6 +79,8 @@ struct State {
     known: BTreeMap<Key, Known>,
     /// When each turn began that is under way.
     under_way: BTreeMap<Key, Instant>,
+    /// What went since turns were last begun: whoever comes under its name is another one, and begins with no memory.
+    gone: BTreeSet<Key>,
     synced: bool,
     absent: bool,
 }
@@ -122,6 +124,7 @@ impl<K: Keeper> Turns<K> {
             queues: Queues::new(limits),
             known: BTreeMap::new(),
             under_way: BTreeMap::new(),
+            gone: BTreeSet::new(),
             synced: false,
             absent: false,
         };
@@ -168,6 +171,7 @@ impl<K: Keeper> Turns<K> {
         let mut state = self.state();
         state.known.remove(key);
         state.queues.forget(key);
+        state.gone.insert(key.clone());
         drop(state);
         self.inner.audience.forget(key);
     }
@@ -223,7 +227,7 @@ impl<K: Keeper> Turns<K> {
                 Some(ended) = running.join_next() => {
                     if let Ok((key, keeper, over)) = ended {
                         self.ended(&key, over);
-                        if self.state().known.contains_key(&key) {
+                        if !self.state().gone.remove(&key) {
                             idle.insert(key, keeper);
                         }
                     } else {
@@ -259,7 +263,16 @@ impl<K: Keeper> Turns<K> {
     ) {
         let now = Instant::now();
         let mut state = self.state();
-        let State { queues, known, .. } = &mut *state;
+        let State {
+            queues,
+            known,
+            under_way,
+            gone,
+            ..
+        } = &mut *state;
+        idle.retain(|key, _| !gone.contains(key));
+        // The keeper of a turn that is under way is let go when it comes back.
+        gone.retain(|key| under_way.contains_key(key));
         for (key, known) in known.iter_mut().filter(|(_, known)| known.due <= now) {
             queues.push(key.clone(), Urgency::Reconcile);
             // Until the turn says when to look again.
@@ -431,6 +444,45 @@ mod tests {
         until(|| turns.depth().running == 0).await;
         assert_eq!(*heard.shown.lock().unwrap(), BTreeMap::new());
         assert_eq!(turns.depth(), Depth::default(), "nothing of it waits");
+        stop.cancel();
+        running.await.unwrap();
+    }
+
+    /// How many turns it has taken is all that it remembers.
+    struct Remembers(u32);
+
+    impl Keeper for Remembers {
+        type Told = u32;
+        type Error = Infallible;
+
+        async fn turn(&mut self, _permit: &Permit) -> Result<Turned<u32>, Infallible> {
+            self.0 += 1;
+            Ok(Turned {
+                again: Duration::from_hours(1),
+                told: Some(self.0),
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_object_made_anew_under_a_name_is_not_taken_for_the_old_one() {
+        let heard = Arc::new(Heard::default());
+        let turns = Turns::new("test", Limits::default(), Pace::default(), heard.clone());
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (turns, stop) = (turns.clone(), stop.clone());
+            async move { turns.run(|_| Remembers(0), Permit::ALWAYS, stop).await }
+        });
+        let told = || heard.shown.lock().unwrap().get(&key()).copied();
+        turns.know(key(), Urgency::Reconcile);
+        until(|| told() == Some(1)).await;
+        turns.push(key(), Urgency::Failover);
+        until(|| told() == Some(2)).await;
+        turns.forget(&key());
+        turns.know(key(), Urgency::Reconcile);
+        until(|| told() == Some(1)).await;
+        turns.push(key(), Urgency::Failover);
+        until(|| told() == Some(2)).await;
         stop.cancel();
         running.await.unwrap();
     }
