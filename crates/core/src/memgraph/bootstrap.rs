@@ -73,13 +73,12 @@ fn known(seen: &Observed, pod: Ordinal) -> Result<Known<'_>, Ordinal> {
 }
 
 fn discover<'a>(seen: &Observed, a: Known<'a>, b: Known<'a>) -> Found<'a> {
-    let fresh = |k: &Known<'_>| k.data.empty && k.data.mark.is_none();
     // 001 discovery step 2, 002 bootstrap step 2; with the start-up fence both are REPLICA.
     let attached = |main: &Known<'_>, other: &Known<'_>| {
         View::registrations_of(main.answer, other.pod)
             .any(|r| r.attached && r.address_ok && r.status != Status::Invalid)
     };
-    if fresh(&a) && fresh(&b) && !attached(&a, &b) && !attached(&b, &a) {
+    if a.data.is_blank() && b.data.is_blank() && !attached(&a, &b) && !attached(&b, &a) {
         return Found::Fresh;
     }
     // 001 discovery step 3, 002 bootstrap step 3.
@@ -100,7 +99,7 @@ fn discover<'a>(seen: &Observed, a: Known<'a>, b: Known<'a>) -> Found<'a> {
         .pod(other.pod)
         .and_then(|p| p.refusal)
         .is_some_and(|r| r.code == 3 && r.by == main.answer.process && r.of == other.answer.process);
-    let foreign = other.data.database != main.data.database && !fresh(&other);
+    let foreign = other.data.database != main.data.database && !other.data.is_blank();
     let diverged = View::registrations_of(main.answer, other.pod).any(|r| r.status == Status::Diverged);
     if attached(&main, &other) && !foreign && !diverged {
         return Found::Operational(main);

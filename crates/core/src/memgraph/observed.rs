@@ -93,6 +93,13 @@ pub struct Data {
     pub snapshots: bool,
 }
 
+impl Data {
+    /// Is there nothing at all, not even a mark?
+    pub fn is_blank(&self) -> bool {
+        self.empty && self.mark.is_none()
+    }
+}
+
 /// What a database process answered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Answer {

@@ -92,7 +92,7 @@ pub(super) fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
 fn has_foreign_data(main: &Main, answer: &Answer) -> bool {
     answer
         .data
-        .is_some_and(|d| d.database != main.database && !(d.empty && d.mark.is_none()))
+        .is_some_and(|d| d.database != main.database && !d.is_blank())
 }
 
 /// Is MAIN's own history more likely wrong than its replicas' data (R26)?

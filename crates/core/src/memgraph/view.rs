@@ -86,7 +86,7 @@ impl<'a> View<'a> {
     /// Is there nothing at all on this pod?
     pub fn is_blank(&self, pod: Ordinal) -> bool {
         let data = self.answer(pod).and_then(|a| a.data);
-        data.is_some_and(|d| d.empty && d.mark.is_none())
+        data.is_some_and(|d| d.is_blank())
     }
 
     /// Is there nothing at all on this pod, while the other authority pod may hold something?

@@ -3,7 +3,7 @@
 use super::facts::{aspirant, holder, is_loose};
 use super::{At, Detail, Invariant, Judge};
 use crate::memgraph::ids::{Ordinal, ProcessId, Term};
-use crate::memgraph::observed::{Answer, Contact, Data, Role, Status};
+use crate::memgraph::observed::{Answer, Contact, Role, Status};
 use crate::memgraph::record::{Candidate, Record, State};
 use crate::memgraph::spec::FenceTimeout;
 
@@ -188,8 +188,7 @@ fn may_be_first(judge: &Judge<'_>, pod: Ordinal) -> bool {
     let (Some((own, mine)), Some((other, theirs))) = (known(pod), pod.partner().and_then(known)) else {
         return false;
     };
-    let untouched = |d: Data| d.empty && d.mark.is_none();
-    if untouched(mine) && untouched(theirs) && facts.seen.memory.status_term.is_none() {
+    if mine.is_blank() && theirs.is_blank() && facts.seen.memory.status_term.is_none() {
         return true;
     }
     let follows = |main: &Answer| {
@@ -199,5 +198,5 @@ fn may_be_first(judge: &Judge<'_>, pod: Ordinal) -> bool {
     };
     let holds_all = theirs.mark.map(|m| m.term) <= mine.mark.map(|m| m.term) && (theirs.empty || !mine.empty);
     let one_main = own.role == Role::Main && other.role == Role::Replica;
-    one_main && holds_all && follows(own) && (theirs.database == mine.database || untouched(theirs))
+    one_main && holds_all && follows(own) && (theirs.database == mine.database || theirs.is_blank())
 }

@@ -97,7 +97,7 @@ impl<'a> Facts<'a> {
         let Some(answer) = self.fresh(pod) else {
             return false;
         };
-        if answer.data.is_some_and(|d| d.empty && d.mark.is_none()) {
+        if answer.data.is_some_and(|d| d.is_blank()) {
             return false;
         }
         let refused = self.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
@@ -148,7 +148,7 @@ impl<'a> Facts<'a> {
     pub(super) fn foreign(self, main: &Main, pod: Ordinal) -> bool {
         self.fresh(pod)
             .and_then(|a| a.data)
-            .is_some_and(|d| d.database != main.database && (!d.empty || d.mark.is_some()))
+            .is_some_and(|d| d.database != main.database && !d.is_blank())
     }
 
     /// Does the mark of this pod of the pair say that it followed this MAIN since it took the office (R14)?
