@@ -15,6 +15,9 @@
     reason = "a table has as many rows as it has situations"
 )]
 
+#[path = "shared/named.rs"]
+mod named;
+
 mod decisions {
     mod acceptance;
     mod async_pods;
@@ -38,6 +41,7 @@ mod decisions {
     mod rolling;
     #[cfg(feature = "rule-switches")]
     mod rule_switches;
+    mod shown;
     mod switchover;
     mod terms;
     mod unread;

@@ -12,10 +12,11 @@
 //! | B9, R11 | parsing; tested beside the parser |
 //! | R4 (back-off) | waiting is the shell's work; one REGISTER per look is asserted here |
 //! | R7 (connections are replaced) | needs sockets; that the registration survives by its name is here |
-//! | F2, F5, F15 | need real processes or a real cluster |
+//! | F2 | a decision; `core`'s `acceptance.rs` has it |
+//! | F5, F15 (minutes, iptables) | the number of rounds is here; the clock and the network are those of drills |
 //! | F17 (read gateway) | it has no route in the model; that no client's write gets anywhere is here |
 //! | L1 (the leader's own gateway) | gateways do not hang on the lease: they obey the record only |
-//! | L5 | signals and exit codes |
+//! | L5 (signal, exit code) | `mainstay`'s tests; how soon somebody leads is in `core::lease`, by its id |
 //! | L7 (relists) | the watch is the shell's; what a decision makes of its gaps is here |
 //! | L8 | is the simulation itself |
 //! | H5 to H7, H9, H10 | need real processes, a disk or a server's version; `resets.rs` says where they are |

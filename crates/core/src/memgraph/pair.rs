@@ -125,18 +125,20 @@ impl Pair<'_> {
         if droppable {
             return Plan::because(reason).then(drop);
         }
+        self.hold_to_drop(r).also(reason)
+    }
+
+    /// What can be dropped only while writes stand still waits for that, and nobody waits for it longer than for a join.
+    fn hold_to_drop(&self, r: &Registration) -> Plan {
         let level = r.status == Status::Ready && r.behind == 0;
-        if level && self.view.record.writes == Writes::Open {
-            return self.hold().also(reason);
+        let open = self.view.record.writes == Writes::Open;
+        match (level, open) {
+            (true, true) if self.view.may_hold() => self.hold(),
+            (true, false) => self.hold_unconfirmed(),
+            (true | false, _) => self
+                .release_overdue()
+                .unwrap_or_else(|| Plan::wait(Reason::new(Rule::R33, Why::DropUnsafe { pod: self.partner }))),
         }
-        let why = if level {
-            Why::HoldUnconfirmed {
-                revision: self.view.record.revision,
-            }
-        } else {
-            Why::DropUnsafe { pod: self.partner }
-        };
-        Plan::wait(Reason::new(Rule::R33, why)).also(reason)
     }
 
     fn withdrawn(&self) -> Record {
@@ -240,11 +242,9 @@ impl Pair<'_> {
 
     /// Writes are held and a gateway does not confirm: after a while they go on, if the policy allows it.
     fn hold_unconfirmed(&self) -> Plan {
-        let view = self.view;
-        let overdue = view.now.since(view.record.held_at) > view.spec().hold;
-        let revision = view.record.revision;
+        let revision = self.view.record.revision;
         let wait = || Plan::wait(Reason::new(Rule::R33, Why::HoldUnconfirmed { revision }));
-        self.release_hold().filter(|_| overdue).unwrap_or_else(wait)
+        self.release_overdue().unwrap_or_else(wait)
     }
 
     fn async_not_level(&self, r: &Registration, answer: &Answer) -> Plan {
@@ -261,8 +261,7 @@ impl Pair<'_> {
         if view.record.writes == Writes::Open && self.nearly_level(r) && view.may_hold() {
             return self.hold();
         }
-        let overdue = view.now.since(view.record.held_at) > view.spec().hold;
-        if let Some(plan) = self.release_hold().filter(|_| overdue) {
+        if let Some(plan) = self.release_overdue() {
             return plan;
         }
         Plan::wait(Reason::new(Rule::Join, Why::CatchingUp { pod }).on([listed]))
@@ -289,6 +288,12 @@ impl Pair<'_> {
         }
         let reason = Reason::new(Rule::R33, Why::HoldOver { pod: self.partner });
         Some(Plan::because(reason).then(self.write(self.view.record.with_writes(writes))))
+    }
+
+    /// The same, once they were held for long enough.
+    fn release_overdue(&self) -> Option<Plan> {
+        let overdue = self.view.now.since(self.view.record.held_at) > self.view.spec().hold;
+        self.release_hold().filter(|_| overdue)
     }
 
     fn with_strict(&self, r: &Registration) -> Plan {

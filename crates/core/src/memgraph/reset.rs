@@ -7,7 +7,7 @@ use super::ids::{Ordinal, ResetId, Term};
 use super::observed::{Answer, Registration, Status};
 use super::plan::{Plan, Step, Target};
 use super::reason::{Reason, Why};
-use super::record::{Main, Reset};
+use super::record::{Main, Reset, Sync};
 use super::rules::Rule;
 use super::term::forget_gone;
 use super::view::View;
@@ -44,7 +44,8 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
         return Some(refusal);
     }
     // A copy with which nothing is wrong, and perhaps the only one beside MAIN's.
-    if wished && view.record.sync.is_none() {
+    let protector = |s: Sync| view.answer(s.pod).is_some_and(|a| a.process == s.process);
+    if wished && !view.record.sync.is_some_and(protector) {
         return Some(Plan::wait(Reason::new(Rule::Reset, Why::LastCopy { pod })));
     }
     if view.seen.object(pod).is_none() {
@@ -71,21 +72,20 @@ pub(super) fn diverged(view: &View<'_>, main: &Main, pod: Ordinal, answer: &Answ
 
 /// `Error: 3` at registration or status `diverged`, said by this MAIN of this process.
 ///
-/// The status is the registration's, and stays for some pings after the pod came back without its data: an empty copy has
-/// nothing that MAIN could lack, and resetting it again would not end.
+/// The status is the registration's, and stays for some pings after the pod came back without its data: it says nothing of
+/// an empty copy, and resetting that again would not end. A refusal names the process: an empty copy that is refused has
+/// a history, such as that of a MAIN whose last transaction deleted everything.
 pub(super) fn is_accused(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
-    if view.is_blank(pod) {
-        return false;
-    }
     let process = view.answer(pod).map(|a| a.process);
     let refused = view.seen.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
         r.code == DIVERGED && r.by == main.process && Some(r.of) == process && r.term == main.term
     });
     let shown = |r: &Registration| r.name.pod() == pod && r.status == Status::Diverged;
-    refused
-        || view
-            .answer(main.pod)
+    let listed = || {
+        view.answer(main.pod)
             .is_some_and(|a| a.replicas.iter().flatten().any(shown))
+    };
+    refused || (!view.is_blank(pod) && listed())
 }
 
 /// A disk of another database never gives `Error: 3`: it stays `invalid` for ever.

@@ -14,7 +14,7 @@ use crate::time::Time;
 /// Somebody asked for a move. `None`: nothing was asked, or it is done already.
 pub(super) fn begin(view: &View<'_>, main: &Main) -> Option<Plan> {
     let pod = view.seen.wishes.switchover.filter(|pod| *pod != main.pod)?;
-    if !ready_to_move(view, main, pod) || is_paced(view) {
+    if !ready_to_move(view, main, pod) || is_paced(view) || is_unconfirmed(view) {
         return None;
     }
     let reason = Reason::new(Rule::Switchover, Why::SwitchoverWanted { pod }).on(view.said(pod));
@@ -28,6 +28,9 @@ pub(super) fn refusal(view: &View<'_>, main: &Main) -> Option<Reason> {
         Why::SwitchoverRefused { pod }
     } else if is_paced(view) {
         Why::SwitchoverPaced { pod }
+    } else if is_unconfirmed(view) {
+        let revision = view.record.revision;
+        Why::HoldUnconfirmed { revision }
     } else {
         return None;
     };
@@ -38,6 +41,12 @@ pub(super) fn refusal(view: &View<'_>, main: &Main) -> Option<Reason> {
 fn is_paced(view: &View<'_>) -> bool {
     let never = view.record.moved_at == Time::ZERO;
     !never && view.now.since(view.record.moved_at) < view.spec().drain * 6
+}
+
+/// A move waits for every gateway. One that is known not to confirm would keep writes held until the move is given up,
+/// and after it nobody would protect them.
+fn is_unconfirmed(view: &View<'_>) -> bool {
+    view.rules().on(Rule::R35) && !view.confirmed()
 }
 
 fn ready_to_move(view: &View<'_>, main: &Main, pod: Ordinal) -> bool {
@@ -66,13 +75,15 @@ pub(super) fn resume(view: &View<'_>) -> Plan {
         let reason = Reason::new(Rule::R37, Why::MoveOutlasted { pod }).on(view.said(pod));
         return term::begin(view, pod, true, How::Plain, reason);
     }
-    // While MAIN lives it is still a planned move; once it died it is a failover, which may pass a fence over. That it did
-    // not answer one look is no sign of its death (R21).
-    let how = if view.healthy(main) || view.suspicion(main).is_none() {
-        How::Move
-    } else {
-        How::Plain
-    };
+    // While MAIN lives it is still a planned move; once it is lost it is a failover, which may pass a fence over. That it
+    // did not answer one look is no sign of its death (R21), nor that its pod is being deleted: that is why most moves
+    // are begun, and gateways may drain for longer than a fence is waited for.
+    let how = if view.is_lost(main) { How::Plain } else { How::Move };
+    if !view.healthy(main)
+        && let Some(plan) = term::spoiled(view, candidate)
+    {
+        return plan;
+    }
     if alive {
         term::take_over(view, pod, how)
     } else {

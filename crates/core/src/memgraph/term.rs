@@ -97,7 +97,7 @@ fn go_on(view: &View<'_>) -> Plan {
 
 /// The candidate answers and lost its data since it was chosen (R31): it will never have the mark that it needs. Nothing was
 /// acknowledged in this term (R10, R35), so the recorded MAIN, if it is there, loses nothing by beginning the next one.
-fn spoiled(view: &View<'_>, candidate: &Candidate) -> Option<Plan> {
+pub(super) fn spoiled(view: &View<'_>, candidate: &Candidate) -> Option<Plan> {
     let pod = candidate.pod;
     let main = view.record.main.as_ref()?;
     let data = view.answer(pod).and_then(|a| a.data)?;

@@ -97,31 +97,47 @@ impl<'a> View<'a> {
     /// What speaks against MAIN; `None` if nothing does, or not enough.
     pub fn suspicion(&self, main: &Main) -> Option<(Why, Evidence)> {
         let pod = main.pod;
-        let object = self.seen.object(pod);
-        let kube = |fact| Evidence {
+        let leaves = self.seen.object(pod).is_some_and(|o| o.terminating);
+        let terminating = || {
+            (
+                Why::MainTerminating { main: pod },
+                self.kube(main, Fact::Terminating),
+            )
+        };
+        self.ended(main)
+            .or_else(|| leaves.then(terminating))
+            .or_else(|| self.out_of_reach(main))
+    }
+
+    /// Is MAIN lost? That its pod is on its way out is no sign of it: until it has ended it may acknowledge.
+    pub fn is_lost(&self, main: &Main) -> bool {
+        self.ended(main).or_else(|| self.out_of_reach(main)).is_some()
+    }
+
+    /// MAIN's process ended, or is MAIN no more.
+    fn ended(&self, main: &Main) -> Option<(Why, Evidence)> {
+        let pod = main.pod;
+        if self.seen.is_gone(pod, main.process) {
+            return Some((Why::MainEnded { main: pod }, self.kube(main, Fact::ProcessEnded)));
+        }
+        let answer = self.answer(pod).filter(|a| a.role == Role::Replica)?;
+        let evidence = Evidence {
+            fact: Fact::Role(Role::Replica),
+            at: answer.at,
+            source: Source::Database(pod),
+            process: Some(answer.process),
+        };
+        Some((Why::MainDemoted { main: pod }, evidence))
+    }
+
+    /// What Kubernetes says of MAIN's pod.
+    fn kube(&self, main: &Main, fact: Fact) -> Evidence {
+        Evidence {
             fact,
             at: self.seen.read_at,
-            source: Source::Kubernetes(pod),
+            source: Source::Kubernetes(main.pod),
             process: Some(main.process),
-        };
-        if self.seen.is_gone(pod, main.process) {
-            return Some((Why::MainEnded { main: pod }, kube(Fact::ProcessEnded)));
         }
-        if let Some(answer) = self.answer(pod)
-            && answer.role == Role::Replica
-        {
-            let evidence = Evidence {
-                fact: Fact::Role(Role::Replica),
-                at: answer.at,
-                source: Source::Database(pod),
-                process: Some(answer.process),
-            };
-            return Some((Why::MainDemoted { main: pod }, evidence));
-        }
-        if object.is_some_and(|o| o.terminating) {
-            return Some((Why::MainTerminating { main: pod }, kube(Fact::Terminating)));
-        }
-        self.out_of_reach(main)
     }
 
     /// Did MAIN not answer us often enough, and no gateway either? One look that it missed is no sign of its death (R21).

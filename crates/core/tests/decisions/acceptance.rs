@@ -170,6 +170,17 @@ fn r12_a_terminating_replica_is_not_registered_and_blocks_nobody() {
 }
 
 #[test]
+fn f2_a_deleted_main_is_replaced_when_it_is_silent_or_when_another_process_stands_in_its_place() {
+    let gone = cluster().pod(0, |p| p.object = None);
+    let at_first = gone.clone().silent(0, 1);
+    assert_eq!(steps(&at_first), [], "a missing object is no death");
+    assert_eq!(whys(&at_first), [Why::NoNews { pod: Ordinal(0) }]);
+    assert_eq!(promoted(&gone.silent(0, 3)), [protected()]);
+    let anew = cluster().restarted(0).object(0, |o| o.uid = PodUid(0xf9));
+    assert_eq!(promoted(&anew), [protected()], "at the first look");
+}
+
+#[test]
 fn f4_a_main_that_only_we_cannot_reach_is_fenced_before_the_other_is_promoted() {
     let cut_off = cluster().silent(0, 3);
     assert_eq!(promoted(&cut_off), [protected()]);

@@ -57,6 +57,10 @@ fn a_move_is_begun_or_refused() {
                 wanted().listed(1, |r| r.name = RegistrationName::Strict(Ordinal(1), Gen(4)))
             ),
             ("the registration is gone", wanted().unregistered(1)),
+            (
+                "a gateway does not confirm: it would hold writes for nothing",
+                wanted().one_gateway(|g| g.revision.0 -= 1)
+            ),
             ("the protected process is loose", wanted().loose(1, process(1))),
             ("another process is loose", wanted().loose(2, process(2))),
             ("the mark is not the term's", wanted().mark(1, Some(TERM.0 - 1))),
@@ -142,6 +146,13 @@ fn a_move_is_gone_on_with_or_given_up() {
             (
                 "MAIN died, and the candidate does not have its mark: a human",
                 late(2_001).crashed(0).mark(1, Some(TERM.0 - 1))
+            ),
+            (
+                "MAIN was demoted and the candidate lost its data: MAIN gets its office back",
+                cluster()
+                    .moving()
+                    .role(0, Role::Replica)
+                    .data(1, |d| (d.empty, d.mark) = (true, None))
             ),
             (
                 "a loose process that ended is forgotten",

@@ -1,13 +1,13 @@
 //! What was forgotten, not read, or only seen once: each was once taken for more than it says.
 
-use super::cluster::{Situation, TERM, a_candidate, ago, cluster, process, second};
+use super::cluster::{Situation, TERM, a_candidate, ago, cluster, process, second, strict};
 use super::faults::has_step;
 use super::render::text;
 use mainstay_core::memgraph::ids::{Gen, Ordinal, Term};
 use mainstay_core::memgraph::observed::{Approval, Role, Status};
 use mainstay_core::memgraph::plan::Step;
 use mainstay_core::memgraph::reason::Why;
-use mainstay_core::memgraph::record::Record;
+use mainstay_core::memgraph::record::{Record, Writes};
 use mainstay_core::memgraph::spec::FenceTimeout;
 
 fn whys(situation: &Situation) -> Vec<Why> {
@@ -113,6 +113,14 @@ fn a_copy_that_is_not_diverged_is_reset_only_while_another_one_protects_main() {
         "{:?}",
         whys(&alone)
     );
+    for away in [cluster().silent(1, 1), cluster().restarted(1)] {
+        let believed = wished(away);
+        assert!(
+            !asks_for_a_reset(&believed),
+            "who is on record does not answer: {}",
+            text(&believed.plan())
+        );
+    }
 }
 
 /// A move whose drain takes its time, and one probe that is lost on the way: no failover, which may pass a fence over.
@@ -143,6 +151,76 @@ fn a_move_is_no_failover_because_main_missed_a_look() {
     let vetoed = moving(3).one_gateway(|g| g.heard = Some((ago(100), process(0))));
     assert!(!has_step(&vetoed, new_term), "a gateway has just heard it");
     assert!(has_step(&moving(1).crashed(0), new_term), "it is over");
+}
+
+/// A pod on its way out is why most moves are begun, so that says nothing of how far it is: gateways may drain for longer
+/// than a fence is waited for.
+#[test]
+fn a_move_from_a_pod_that_is_deleted_passes_its_fence_over_only_when_main_is_lost() {
+    let fence = |missed| {
+        let drained = cluster()
+            .silent(0, missed)
+            .becomes(|r| r.switching_over(a_candidate(1), ago(1_000)))
+            .object(0, |o| o.terminating = true)
+            .spec(|s| s.fence_timeout = FenceTimeout::Proceed);
+        let fence = drained.plan().steps.into_iter().find_map(|p| match p.step {
+            Step::AwaitFence { otherwise, .. } => Some(otherwise),
+            _ => None,
+        });
+        fence.unwrap_or_else(|| panic!("no fence: {}", text(&drained.plan())))
+    };
+    assert_eq!([fence(1), fence(2)], [FenceTimeout::Wait; 2]);
+    assert_eq!(fence(3), FenceTimeout::Proceed, "nobody hears it");
+}
+
+/// The last transaction of a MAIN that died deleted everything: it has no mark, and a history that MAIN refuses.
+#[test]
+fn an_empty_copy_that_is_refused_by_name_is_not_registered_for_ever() {
+    let refused = cluster()
+        .unprotected()
+        .unregistered(1)
+        .data(1, |d| (d.empty, d.mark) = (true, None))
+        .accused(1, 3);
+    assert_eq!(whys(&refused), [Why::TooOldToJudge { pod: Ordinal(1) }]);
+    let registers = |s: &Step| matches!(s, Step::Register { .. });
+    assert!(!has_step(&refused, registers), "{}", text(&refused.plan()));
+    let approved = refused.wishing(|w| {
+        w.approve_reset = Some(Approval {
+            pod: Ordinal(1),
+            process: process(1),
+        });
+    });
+    assert!(asks_for_a_reset(&approved), "{}", text(&approved.plan()));
+}
+
+/// A registration that can be dropped only while writes stand still, and a gateway that does not say that they do.
+#[test]
+fn writes_that_are_held_for_a_drop_go_on_when_it_takes_too_long() {
+    let waiting = |held_ms| {
+        cluster()
+            .unprotected()
+            .listed(1, |r| r.name = strict(1, 4))
+            .record(|r| {
+                r.exposed = true;
+                r.writes = Writes::Held;
+                r.held_at = ago(held_ms);
+            })
+            .one_gateway(|g| g.revision.0 -= 1)
+    };
+    let reopens = |s: &Step| s.record().is_some_and(|r| r.writes == Writes::Open);
+    let hold = u64::try_from(cluster().seen.spec.hold.as_millis()).expect("short");
+    assert!(!has_step(&waiting(hold), reopens));
+    assert!(
+        has_step(&waiting(hold + 1), reopens),
+        "{:?}",
+        whys(&waiting(hold + 1))
+    );
+    let moved_on = waiting(hold + 1).listed(1, |r| r.status = Status::Recovery);
+    assert!(has_step(&moved_on, reopens), "{:?}", whys(&moved_on));
+    let holds = |s: &Step| s.record().is_some_and(|r| r.writes == Writes::Held);
+    let open = |held_ms| waiting(held_ms).record(|r| r.writes = Writes::Open);
+    assert!(!has_step(&open(hold * 6 - 1), holds), "not again so soon");
+    assert!(has_step(&open(hold * 6), holds));
 }
 
 /// R31 leaves a candidate that was emptied without its mark for ever; MAIN is back, and has everything.

@@ -1,4 +1,4 @@
-//! 10.3: MAIN fails (F1, F3, F4, F6 to F9, F14, F17). F11 and F16 have files of their own.
+//! 10.3: MAIN fails (F1, F3 to F9, F14, F15, F17). F11 and F16 have files of their own.
 
 use super::bench::{Run, promotes, three_pods};
 use mainstay_core::memgraph::ids::Ordinal;
@@ -164,6 +164,43 @@ fn f4_a_main_that_only_we_cannot_reach_commits_nothing_after_the_promotion() {
         run.assert_complete();
         assert_eq!(run.role(1), Role::Main);
     }
+}
+
+#[test]
+fn f5_a_main_that_nobody_reaches_is_replaced_and_acknowledges_nothing_until_it_follows() {
+    let mut run = with_writes(three_pods());
+    run.all([Action::Cut(0, 1), Action::Cut(0, 2)]);
+    run.eyes.silent = vec![0];
+    run.act(Action::Observe(0, Look::Plain));
+    run.until(|run| run.route(0) == Some(1));
+    run.write_acked();
+    assert_eq!(run.role(0), Role::Main, "nobody could demote it");
+    assert!(!run.write_directly(0), "its STRICT_SYNC replica does not vote");
+    run.all([Action::Heal(0, 1), Action::Heal(0, 2)]);
+    run.eyes.silent.clear();
+    run.quiet();
+    run.assert_complete();
+    assert_eq!((run.role(0), run.role(1)), (Role::Replica, Role::Main));
+}
+
+#[test]
+fn f15_sixty_failovers_in_a_row_lose_nothing_and_leave_nobody_diverged() {
+    let mut run = with_writes(three_pods());
+    for round in 0..60 {
+        let main = run.state.recorded_main().unwrap();
+        run.write_acked();
+        run.act(Action::Crash(main));
+        run.quiet();
+        run.assert_complete();
+        let next = run.state.recorded_main().unwrap();
+        let listed = run.listed(next);
+        assert!(
+            listed.iter().all(|r| r.status != Status::Diverged),
+            "round {round}: {listed:?}"
+        );
+        run.forget();
+    }
+    assert_eq!(run.state.acked.len(), 63);
 }
 
 /// Puts pod-2's registration into this status; `None` is down.

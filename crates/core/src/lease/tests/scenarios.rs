@@ -43,7 +43,7 @@ fn after_a_crash_there_is_a_leader_within_duration_and_retry() {
 }
 
 #[test]
-fn after_a_release_there_is_a_leader_within_one_retry_interval() {
+fn l5_after_a_release_there_is_a_leader_within_one_retry_interval() {
     for seed in 0..500 {
         let (mut world, leader) = led_world(seed);
         world.release(leader);

@@ -4,7 +4,7 @@ use super::facts::{aspirant, holder, is_loose};
 use super::{At, Detail, Invariant, Judge};
 use crate::memgraph::ids::{Ordinal, ProcessId, Term};
 use crate::memgraph::observed::{Answer, Contact, Role, Status};
-use crate::memgraph::record::{Candidate, Record, State};
+use crate::memgraph::record::{Candidate, Main, Record, State};
 use crate::memgraph::spec::FenceTimeout;
 
 /// Was something seen that takes the office from a MAIN that serves, or that a planned move has not demoted yet?
@@ -22,9 +22,15 @@ pub(super) fn has_cause(judge: &Judge<'_>, before: &Record, candidate: &Candidat
     let wished = !moving && facts.seen.wishes.switchover == Some(candidate.pod);
     let asked = wished || facts.chosen(Some(before), candidate.pod);
     let terminating = !moving && facts.terminating(main.pod);
+    let ahead = facts.fresh(main.pod).is_some() && facts.is_ahead(main, candidate.pod);
+    asked || ahead || terminating || has_lost_it(judge, main)
+}
+
+/// Has MAIN lost the office: it ended, is MAIN no more, or is heard by nobody?
+pub(super) fn has_lost_it(judge: &Judge<'_>, main: &Main) -> bool {
+    let facts = judge.facts;
     if let Some(answer) = facts.fresh(main.pod) {
-        let lost = answer.process != main.process || answer.role == Role::Replica;
-        return lost || asked || facts.is_ahead(main, candidate.pod) || terminating;
+        return answer.process != main.process || answer.role == Role::Replica;
     }
     let silent = match facts.pod(main.pod).map(|p| &p.contact) {
         Some(Contact::Refused { times, since: _ }) => *times >= 2,
@@ -33,7 +39,7 @@ pub(super) fn has_cause(judge: &Judge<'_>, before: &Record, candidate: &Candidat
     };
     let heard = |(at, process)| process == main.process && facts.now.since(at) < facts.seen.spec.veto;
     let vetoed = facts.seen.gateways.iter().any(|g| g.heard.is_some_and(heard));
-    asked || facts.gone(holder(main)) || terminating || (silent && !vetoed)
+    facts.gone(holder(main)) || (silent && !vetoed)
 }
 
 /// By what right a pod is candidate.

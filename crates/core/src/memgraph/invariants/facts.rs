@@ -97,16 +97,12 @@ impl<'a> Facts<'a> {
         let Some(answer) = self.fresh(pod) else {
             return false;
         };
-        if answer.data.is_some_and(|d| d.is_blank()) {
-            return false;
-        }
+        let blank = answer.data.is_some_and(|d| d.is_blank());
         let refused = self.pod(pod).and_then(|p| p.refusal).is_some_and(|r| {
             r.code == DIVERGED && r.by == main.process && r.of == answer.process && r.term == main.term
         });
-        refused
-            || self
-                .listed(main.pod)
-                .any(|r| r.name.pod() == pod && r.status == Status::Diverged)
+        let mut listed = self.listed(main.pod);
+        refused || (!blank && listed.any(|r| r.name.pod() == pod && r.status == Status::Diverged))
     }
 
     /// Does MAIN show this pod with more than MAIN has (R27)?

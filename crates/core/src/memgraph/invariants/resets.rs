@@ -39,7 +39,13 @@ pub(super) fn asked(judge: &mut Judge<'_>, at: At<'_>, change: Change<'_>) {
         );
     }
     let healthy = !accused && !facts.foreign(main, pod);
-    if healthy && record.sync.is_none() {
+    let protector = record.sync.and_then(|s| {
+        facts.fresh_process(Target {
+            pod: s.pod,
+            process: s.process,
+        })
+    });
+    if healthy && protector.is_none() {
         judge.broken(at, Invariant::ResetTarget, Detail::Pod(pod));
     }
     if accused && facts.main_is_suspect(main) {

@@ -100,8 +100,12 @@ fn may_proceed(judge: &Judge<'_>, at: At<'_>) -> bool {
         return false;
     };
     let begun_here = judge.read.is_none_or(|r| r.term != record.term);
-    // A move that another turn began and whose MAIN has died since is a failover.
-    let moves = record.state == State::SwitchingOver && (begun_here || judge.facts.healthy(record).is_some());
+    // A move that another turn began and whose MAIN is lost since is a failover.
+    let lost = record
+        .main
+        .as_ref()
+        .is_some_and(|main| claims::has_lost_it(judge, main));
+    let moves = record.state == State::SwitchingOver && (begun_here || !lost);
     let by_choice = record.candidate.as_ref().is_some_and(|c| {
         if begun_here {
             claims::claim(judge, judge.read, c) == Some(Claim::Override)
