@@ -11,4 +11,5 @@ mod office;
 mod people;
 mod rolling;
 mod seen;
+mod together;
 mod waking;

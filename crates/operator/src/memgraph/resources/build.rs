@@ -304,6 +304,26 @@ mod tests {
         all.iter().find(|o| o.kind == kind).unwrap().object.clone()
     }
 
+    /// Memgraph 3.6.0 to 3.6.2 rename a received snapshot from the temporary folder to the data volume: across file systems
+    /// that fails, every time, and the replica never recovers.
+    #[test]
+    fn the_temporary_folder_is_on_the_data_volume() {
+        let set = one(&built(&json!({})), "StatefulSet");
+        let database = &set["spec"]["template"]["spec"]["containers"][0];
+        let folder = database["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|e| e["name"] == "TMPDIR");
+        let folder = folder.unwrap()["value"].as_str().unwrap();
+        let mut volumes = database["volumeMounts"].as_array().unwrap().iter();
+        let data = volumes.find(|v| v["name"] == "lib-storage").unwrap();
+        assert!(
+            folder.starts_with(data["mountPath"].as_str().unwrap()),
+            "{folder}"
+        );
+    }
+
     fn flags(set: &Value) -> Vec<String> {
         serde_json::from_value(
             set.pointer("/spec/template/spec/containers/0/args")
