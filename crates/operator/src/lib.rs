@@ -29,6 +29,8 @@ pub mod pod;
 pub mod rights;
 pub mod ring;
 pub mod run;
+#[cfg(test)]
+mod scripted;
 pub mod security;
 pub mod tap;
 

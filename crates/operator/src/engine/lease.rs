@@ -58,6 +58,14 @@ impl Permit {
         Self::watching(watch::channel(None).1, Clock::default())
     }
 
+    /// Of a lease that was just taken and is never renewed.
+    #[cfg(test)]
+    pub(crate) fn once(clock: Clock) -> Self {
+        let leadership = tests::taking(&clock).leadership().cloned();
+        assert!(leadership.is_some(), "it was free");
+        Self::watching(watch::channel(leadership).1, clock)
+    }
+
     fn watching(leadership: watch::Receiver<Option<Leadership>>, clock: Clock) -> Self {
         Self(Some(Watched { leadership, clock }))
     }
@@ -364,6 +372,33 @@ fn object(name: &str, lease: &Lease, version: Option<&LeaseVersion>) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that has just taken a lease that was free.
+    pub(super) fn taking(clock: &Clock) -> Candidate {
+        let me = HolderId::new("operator").unwrap();
+        let mut candidate = Candidate::new(me, LeaseTiming::default());
+        let version = LeaseVersion {
+            uid: LeaseUid("u".to_owned()),
+            resource_version: ResourceVersion("1".to_owned()),
+        };
+        let free = Lease {
+            holder: None,
+            duration: Duration::from_secs(15),
+            acquire_time: None,
+            renew_time: None,
+            transitions: 1,
+        };
+        let read = Answer::Read(StoredLease {
+            version: version.clone(),
+            lease: free,
+        });
+        candidate.handle(clock.monotonic(), clock.now(), Input::Tick);
+        for answer in [read, Answer::Accepted(version)] {
+            let id = candidate.poll().unwrap().id;
+            candidate.handle(clock.monotonic(), clock.now(), Input::Answered { id, answer });
+        }
+        candidate
+    }
 
     #[test]
     fn a_lease_is_read_as_it_was_written() {

@@ -112,6 +112,15 @@ struct Known {
     failures: u32,
 }
 
+impl Known {
+    /// Another turn came to nothing; how long to wait for the next.
+    fn failed(&mut self, pace: &Pace) -> Duration {
+        let wait = pace.back_off.saturating_mul(1 << self.failures.min(16));
+        self.failures = self.failures.saturating_add(1);
+        wait.min(pace.longest_back_off)
+    }
+}
+
 type Outcome<K> = Result<Turned<<K as Keeper>::Told>, <K as Keeper>::Error>;
 /// How long a turn took, and what came of it; nothing if it took too long.
 type Over<K> = (Duration, Option<Outcome<K>>);
@@ -212,7 +221,9 @@ impl<K: Keeper> Turns<K> {
                 while !running.is_empty() {
                     running.shutdown().await;
                 }
-                self.nothing_runs();
+                self.nothing_runs(|_| Duration::ZERO);
+                // No keeper is left that could be taken for another object's.
+                self.state().gone.clear();
                 self.inner.audience.forget_all();
             }
             // A turn that runs without the lease is cut off soon.
@@ -233,7 +244,8 @@ impl<K: Keeper> Turns<K> {
                     } else {
                         // A turn that panicked. Which one is not worth a table: all begin anew.
                         running.shutdown().await;
-                        self.nothing_runs();
+                        // Whoever panics always must not keep the others from ever coming to an end.
+                        self.nothing_runs(|known| known.failed(&self.inner.pace));
                     }
                 }
             }
@@ -241,11 +253,23 @@ impl<K: Keeper> Turns<K> {
         running.shutdown().await;
     }
 
-    fn nothing_runs(&self) {
+    /// Turns that were under way are cut off: none of them says when to look again, and a failover may be half done.
+    fn nothing_runs(&self, again: impl Fn(&mut Known) -> Duration) {
+        let now = Instant::now();
         let mut state = self.state();
-        state.under_way.clear();
+        let State {
+            queues,
+            known,
+            under_way,
+            ..
+        } = &mut *state;
+        for key in std::mem::take(under_way).into_keys() {
+            if let Some(known) = known.get_mut(&key) {
+                known.due = now + again(known);
+            }
+        }
         // Of objects that are gone too: one of the same name may come.
-        state.queues.none_runs();
+        queues.none_runs();
     }
 
     fn next_due(&self) -> Instant {
@@ -306,26 +330,25 @@ impl<K: Keeper> Turns<K> {
             return;
         };
         audience.took(key, took);
-        let failures = known.failures;
-        let (again, failures) = match result {
+        let again = match result {
             Some(Ok(Turned { again, told })) => {
                 audience.told(key, told);
-                (again, 0)
+                known.failures = 0;
+                again
             }
             Some(Err(error)) => {
                 tracing::warn!(kind, object = %key, %error, "a turn came to nothing");
                 audience.failed(key, &error.to_string());
-                let wait = pace.back_off.saturating_mul(1 << failures.min(16));
-                (wait.min(pace.longest_back_off), failures.saturating_add(1))
+                known.failed(pace)
             }
             None => {
                 tracing::error!(kind, object = %key, ?took, "a turn took too long and was given up");
                 audience.failed(key, "the turn took too long");
-                (pace.back_off, failures.saturating_add(1))
+                known.failures = known.failures.saturating_add(1);
+                pace.back_off
             }
         };
         known.due = Instant::now() + again;
-        known.failures = failures;
     }
 }
 

@@ -5,6 +5,7 @@ use super::cluster::{Cluster, Settings};
 use super::footing::{Declared, Footing, Setback};
 use super::observe::{Given, Look, ObserveError, Remembered, observe};
 use super::report::{self, Place, Told, resets};
+use super::stored::{ReadRecordError, Stored};
 use super::volumes::Volumes;
 use crate::call::{CallError, bounded, existing};
 use crate::clock::wall;
@@ -51,7 +52,10 @@ pub enum TurnError {
         /// Why.
         why: String,
     },
-    /// It could not look.
+    /// It could not read the record.
+    #[error(transparent)]
+    Record(#[from] ReadRecordError),
+    /// It could not look at the rest.
     #[error(transparent)]
     Observe(#[from] ObserveError),
 }
@@ -138,12 +142,19 @@ impl Keeper {
         }
         let asked = Asked::read(object.annotations());
         let given = given(object, &status, &asked, spec, paused_until);
-        let (token, refused) = self.footing.ensure(&cluster, object, permit, followed).await;
-        setbacks.extend(unusable.into_iter().chain(refused));
-        let mut look = observe(&cluster, given, &mut self.remembered).await?;
-        if look.stored.document.is_none() && !setbacks.is_empty() {
+        setbacks.extend(unusable);
+        let stored = Stored::read(&cluster).await;
+        if has_no_main(&stored) {
+            // It begins, or wakes up, as it is declared now.
+            self.footing.ensure(&cluster, object, permit, followed).await;
+        }
+        let (token, mut look) = Box::pin(self.look(&cluster, stored?, &given)).await?;
+        if look.stored.document.is_none() {
             // Nothing to look after yet: a cluster begins as it is declared, or not at all.
-            return Err(TurnError::Setbacks(said(&setbacks)));
+            let all = [setbacks.as_slice(), self.footing.refused()].concat();
+            if !all.is_empty() {
+                return Err(TurnError::Setbacks(said(&all)));
+            }
         }
         let now = wall();
         let record = look.stored.document.as_ref().map(|d| d.record.clone());
@@ -201,6 +212,11 @@ impl Keeper {
             self.keep_house(&cluster, &look, record.as_ref(), keep, token.as_deref())
                 .await;
         }
+        let calm = calm && plan.steps.is_empty() && acted.taken.is_empty();
+        self.footing
+            .ensure_some(&cluster, object, permit, followed, calm)
+            .await;
+        setbacks.extend_from_slice(self.footing.refused());
         let quarantines = self.volumes.quarantines(&cluster);
         let mut told = Self::told(&cluster, plan, look, acted, &violations, &asked.unread);
         told.quarantines = quarantines;
@@ -211,6 +227,20 @@ impl Keeper {
                 .push(format!("the restart for a new template waits: {why}"));
         }
         Ok(told)
+    }
+
+    /// The token does not wait for what is seen, nor the other way round.
+    async fn look(
+        &mut self,
+        cluster: &Cluster,
+        stored: Stored,
+        given: &Given,
+    ) -> Result<(Option<String>, Look), TurnError> {
+        let (token, look) = tokio::join!(
+            self.footing.token(cluster),
+            observe(cluster, stored, *given, &mut self.remembered)
+        );
+        Ok((token, look?))
     }
 
     /// Deletes what was set aside and is not to be kept.
@@ -355,6 +385,19 @@ fn given(
     }
 }
 
+/// Is there no MAIN that could fail while the objects are seen to? Not if the record was merely not said.
+fn has_no_main(stored: &Result<Stored, ReadRecordError>) -> bool {
+    match stored {
+        Ok(stored) => stored
+            .document
+            .as_ref()
+            .is_none_or(|document| document.record.state == State::Hibernated),
+        // A person has to see to the record: nothing is decided until then.
+        Err(ReadRecordError::Document(_)) => true,
+        Err(ReadRecordError::Call(_)) => false,
+    }
+}
+
 fn said(setbacks: &[Setback]) -> String {
     let all: Vec<&str> = setbacks.iter().map(|setback| setback.message.as_str()).collect();
     all.join("; ")
@@ -380,79 +423,4 @@ fn drained(record: Option<&Record>, seen: &Observed) -> Option<Ordinal> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use mainstay_core::memgraph::ids::{DatabaseId, PodUid, ProcessId, VolumeId};
-    use mainstay_core::memgraph::observed::{Answer, Contact, Pod, PodObject};
-    use mainstay_core::memgraph::record::{Candidate, Main, Writes};
-
-    fn seen(terminating: bool, role: Role) -> Observed {
-        let object = PodObject {
-            uid: PodUid(1),
-            running: Some(ProcessId(1)),
-            ended: None,
-            volume: None,
-            terminating,
-            ready: true,
-            addressed: true,
-            start_fence: true,
-            fsync: true,
-        };
-        let answer = Answer {
-            at: Time(1),
-            process: ProcessId(1),
-            role,
-            data: None,
-            replicas: None,
-        };
-        Observed {
-            read_at: Time(1),
-            turn: 1,
-            spec: Spec::default(),
-            pods: vec![Pod {
-                ordinal: Ordinal(0),
-                object: Some(object),
-                contact: Contact::Answered(answer),
-                replication_port_open: None,
-                refusal: None,
-            }],
-            gateways: vec![],
-            wishes: Wishes::default(),
-            memory: Memory::default(),
-        }
-    }
-
-    #[test]
-    fn a_main_that_is_drained_is_moved_while_it_answers() {
-        let candidate = Candidate {
-            pod: Ordinal(0),
-            process: ProcessId(1),
-            volume: VolumeId(1),
-            peers: vec![],
-            suspect: false,
-            forced: None,
-            claim: None,
-        };
-        let main = Main {
-            pod: Ordinal(0),
-            process: ProcessId(1),
-            volume: VolumeId(1),
-            database: DatabaseId(1),
-            term: Term(1),
-            epoch: Term(1),
-            peers: vec![],
-            suspect: false,
-            history_from: Term(0),
-            rebuilt: false,
-            office_from: Term(1),
-            rival: None,
-        };
-        let begun = Record::initialising(Term(1), candidate, Time(1));
-        let serving = begun.serving(main, Writes::Open, Time(1));
-        assert_eq!(drained(Some(&serving), &seen(true, Role::Main)), Some(Ordinal(1)));
-        assert_eq!(drained(Some(&serving), &seen(false, Role::Main)), None);
-        assert_eq!(drained(Some(&serving), &seen(true, Role::Replica)), None);
-        assert_eq!(drained(Some(&begun), &seen(true, Role::Main)), None);
-        assert_eq!(drained(None, &seen(true, Role::Main)), None);
-    }
-}
+mod tests;

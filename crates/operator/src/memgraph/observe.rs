@@ -6,7 +6,7 @@ use super::gateways::{self, Answers, Registered};
 use super::pods::{Seen, Workload};
 use super::probe::{Depth, Probed, Said, probe, replication_port};
 use super::processes::Processes;
-use super::stored::{ReadRecordError, Stored};
+use super::stored::Stored;
 use crate::call::CallError;
 use crate::clock::{draw, wall};
 use futures::future::join_all;
@@ -22,10 +22,7 @@ use thiserror::Error;
 /// Why a turn could not look: it ends, and nothing was done.
 #[derive(Debug, Error)]
 pub enum ObserveError {
-    /// The record.
-    #[error(transparent)]
-    Record(#[from] ReadRecordError),
-    /// Anything else that Kubernetes did not say.
+    /// Kubernetes did not say.
     #[error("Kubernetes does not say what runs: {0}")]
     Call(#[from] CallError),
 }
@@ -64,13 +61,13 @@ pub struct Given {
     pub memory: Memory,
 }
 
-/// Looks at everything.
+/// Looks at everything but the record, which was read before.
 pub async fn observe(
     cluster: &Cluster,
+    stored: Stored,
     given: Given,
     remembered: &mut Remembered,
 ) -> Result<Look, ObserveError> {
-    let stored = Stored::read(cluster).await?;
     let read_at = wall();
     let read = Instant::now();
     let (workload, gateways) = tokio::try_join!(Workload::read(cluster), gateways::read(cluster))?;
@@ -109,6 +106,7 @@ pub async fn look_at_pods(
     } = remembered;
     let Contacts { pods, statuses } = contacts;
     pods.retain(|ordinal, _| workload.pod(*ordinal).is_some() || ordinal.0 < spec.replicas);
+    processes.keep(|ordinal| workload.pod(ordinal).is_some());
     let mut asked = Vec::new();
     for seen in &workload.pods {
         let memory = pods.entry(seen.ordinal).or_default();

@@ -100,6 +100,11 @@ impl Processes {
         }
     }
 
+    /// Of a pod that is gone nothing more is seen: it must not be looked for again soon, for ever.
+    pub fn keep(&mut self, exists: impl Fn(Ordinal) -> bool) {
+        self.seen.retain(|pod, _| exists(*pod));
+    }
+
     /// Is a pair waiting to be believed? Then it is worth to look again soon.
     pub fn unsettled(&self) -> bool {
         !self.seen.is_empty()
@@ -204,6 +209,18 @@ mod tests {
         next.restore(&saved);
         assert_eq!(next.identify(POD, "r", Some(X), Instant::now(), SETTLE), Some(X));
         assert_eq!(next.save(), saved);
+    }
+
+    #[test]
+    fn a_pod_that_goes_before_it_is_believed_is_not_waited_for() {
+        let mut processes = knowing("r", X);
+        processes.identify(Ordinal(2), "s", Some(Y), Instant::now(), SETTLE);
+        processes.keep(|pod| pod == Ordinal(2));
+        assert!(processes.unsettled(), "it is there");
+        processes.keep(|pod| pod == POD);
+        assert!(!processes.unsettled());
+        processes.keep(|_| false);
+        assert_eq!(processes.by_run("r"), Some(X), "what was believed stays so");
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Actor<'_> {
         let Ok(body) = serde_json::to_string(&meant) else {
             return Outcome::Refused;
         };
+        let patience = self.cluster.settings.command;
+        // To look may have taken longer than the lease lasts.
+        if self.permit.check(patience).is_err() {
+            return Outcome::Unknown;
+        }
         let pod_name = self.cluster.name.pod(target.pod);
         let replica_name = pod_name.replace('-', "_");
         tracing::info!(
@@ -52,7 +57,6 @@ impl Actor<'_> {
             replica_name,
             "Starting hard reset procedure for diverged replica"
         );
-        let patience = self.cluster.settings.command;
         let helper = helper_at(ip);
         let asked = post(&helper, MARKER_PATH, self.token, body, patience);
         match self.one_of("ask the helper for a marker", asked).await {

@@ -2,7 +2,7 @@
 
 use super::Told;
 use super::status::word;
-use crate::call::bounded;
+use crate::call::{CallError, bounded};
 use crate::clock::{draw, wall};
 use crate::memgraph::cluster::Settings;
 use api::MemgraphCluster;
@@ -13,14 +13,35 @@ use kube::{Api, Resource, ResourceExt};
 use mainstay_core::memgraph::Severity;
 use mainstay_core::memgraph::ids::Ordinal;
 use mainstay_core::memgraph::reason::{Reason, Why};
+use mainstay_core::time::Time;
 use std::collections::VecDeque;
+use tokio::time::Instant;
 
-/// How many sentences are remembered, to say each once.
+/// How many sentences are remembered, to say each once; and how many wait to be written.
 const REMEMBERED: usize = 64;
 
-/// What was said lately.
-#[derive(Debug, Default)]
-pub(super) struct Seen(VecDeque<String>);
+/// What was said lately, and what is still to be written.
+#[derive(Debug)]
+pub(super) struct Seen {
+    said: VecDeque<String>,
+    /// The next turn may have other things to say: what could not be written waits here.
+    unwritten: VecDeque<Event>,
+    /// The number in the name of the last one.
+    last: u64,
+    /// Two operators may count the same.
+    me: u64,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            said: VecDeque::new(),
+            unwritten: VecDeque::new(),
+            last: 0,
+            me: draw(),
+        }
+    }
+}
 
 /// One Event.
 #[derive(Debug, PartialEq, Eq)]
@@ -129,14 +150,18 @@ impl Seen {
     /// Is it new? The term is part of it: the same sentence in another term is another one.
     fn is_new(&mut self, said: &Said, term: u64) -> bool {
         let key = format!("{term} {} {}", said.reason, said.message);
-        if self.0.contains(&key) {
+        if self.said.contains(&key) {
             return false;
         }
-        self.0.push_back(key);
-        if self.0.len() > REMEMBERED {
-            self.0.pop_front();
-        }
+        push(&mut self.said, key);
         true
+    }
+
+    /// Times of Events count in seconds: by their names they are listed as they happened, also those of one millisecond,
+    /// and also when the clock was put back.
+    fn name(&mut self, of: &str, now: Time) -> String {
+        self.last = (now.0 << 16).max(self.last.saturating_add(1));
+        format!("{of}.{:016x}{:013x}", self.last, self.me)
     }
 
     pub(super) async fn tell(
@@ -163,17 +188,51 @@ impl Seen {
             } else {
                 said.log(&object.name_any());
             }
-            let what = format!("tell {}", said.reason);
-            let event = event(object, said);
-            let namespace = object.namespace().unwrap_or_default();
-            let events: Api<Event> = Api::namespaced(api.clone().into_client(), &namespace);
-            let params = PostParams::default();
-            let call = bounded(settings.call, events.create(&params, &event));
-            // An Event is for people; the status says the same.
+            let now = wall();
+            let name = self.name(&object.name_any(), now);
+            push(&mut self.unwritten, event(object, said, name, now));
+        }
+        self.write(api, object, settings).await;
+    }
+
+    /// In order. One that is not answered for keeps the others waiting, and so does an API that is slow: the next look at
+    /// MAIN must not wait for all of them.
+    async fn write(&mut self, api: &Api<MemgraphCluster>, object: &MemgraphCluster, settings: &Settings) {
+        let namespace = object.namespace().unwrap_or_default();
+        let events: Api<Event> = Api::namespaced(api.clone().into_client(), &namespace);
+        let params = PostParams::default();
+        let began = Instant::now();
+        while let Some(event) = self.unwritten.front() {
+            let what = format!("tell {}", event.reason.as_deref().unwrap_or_default());
+            let call = bounded(settings.call, events.create(&params, event));
             if let Err(error) = settings.tap.around(what, call).await {
+                // An Event is for people; the status says the same.
                 tracing::debug!(%error, "an Event was not written");
+                if may_come_later(&error) {
+                    return;
+                }
+            }
+            self.unwritten.pop_front();
+            if began.elapsed() >= settings.interval {
+                return;
             }
         }
+    }
+}
+
+/// Not if it was refused, which it would be again; nor if there is one of its name, which is itself: an answer was lost.
+fn may_come_later(error: &CallError) -> bool {
+    matches!(
+        error,
+        CallError::Unknown(_) | CallError::Refused { code: 429, .. }
+    )
+}
+
+/// Only the last ones are worth remembering.
+fn push<T>(all: &mut VecDeque<T>, one: T) {
+    all.push_back(one);
+    if all.len() > REMEMBERED {
+        all.pop_front();
     }
 }
 
@@ -185,20 +244,14 @@ fn kind(severity: Severity) -> &'static str {
     }
 }
 
-fn event(object: &MemgraphCluster, said: Said) -> Event {
-    let now = jiff::Timestamp::from_millisecond(i64::try_from(wall().0).unwrap_or_default())
+fn event(object: &MemgraphCluster, said: Said, name: String, now: Time) -> Event {
+    let now = jiff::Timestamp::from_millisecond(i64::try_from(now.0).unwrap_or_default())
         .ok()
         .map(KubeTime);
     let involved: ObjectReference = object.object_ref(&());
     Event {
         metadata: ObjectMeta {
-            // Times of Events count in seconds: by their names they are listed as they happened.
-            name: Some(format!(
-                "{}.{:012x}{:04x}",
-                object.name_any(),
-                wall().0,
-                draw() & 0xffff
-            )),
+            name: Some(name),
             namespace: object.namespace(),
             ..ObjectMeta::default()
         },
@@ -220,8 +273,12 @@ fn event(object: &MemgraphCluster, said: Said) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scripted;
     use mainstay_core::memgraph::Plan;
     use mainstay_core::memgraph::rules::Rule;
+    use serde_json::json;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     #[test]
     fn a_sentence_is_said_once_per_term() {
@@ -234,6 +291,88 @@ mod tests {
         assert!(seen.is_new(&said(), 1));
         assert!(!seen.is_new(&said(), 1));
         assert!(seen.is_new(&said(), 2));
+    }
+
+    #[test]
+    fn events_of_one_millisecond_are_named_in_order_and_never_as_another_operator_names_its_own() {
+        let (mut one, mut other) = (Seen::default(), Seen::default());
+        let names: Vec<String> = [7, 7, 7, 8, 6]
+            .map(|ms| one.name("memgraph-ha", Time(ms)))
+            .to_vec();
+        assert!(names.is_sorted(), "{names:?}");
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 5);
+        assert!(!names.contains(&other.name("memgraph-ha", Time(7))));
+    }
+
+    fn failed(error: &str) -> Told {
+        Told {
+            error: Some(error.to_owned()),
+            ..Told::default()
+        }
+    }
+
+    /// Tells this turn by turn, to an API that answers the requests with these codes and then with 201; the messages that
+    /// were written, and how long each turn told.
+    async fn told_to(codes: &[u16], slow: Duration, turns: &[&str]) -> (Vec<String>, Vec<Duration>) {
+        let left: Arc<Mutex<VecDeque<u16>>> = Arc::new(Mutex::new(codes.iter().copied().collect()));
+        let written: Arc<Mutex<Vec<String>>> = Arc::default();
+        let client = scripted::client({
+            let written = written.clone();
+            move |asked| {
+                let code = left.lock().unwrap().pop_front().unwrap_or(201);
+                if code == 201 {
+                    let message = asked.body["message"].as_str().unwrap_or_default();
+                    written.lock().unwrap().push(message.to_owned());
+                }
+                let body = if code == 201 {
+                    asked.body
+                } else {
+                    json!({ "kind": "Status", "status": "Failure", "code": code, "reason": "", "message": "no" })
+                };
+                async move {
+                    tokio::time::sleep(slow).await;
+                    (code, body)
+                }
+            }
+        });
+        let api: Api<MemgraphCluster> = Api::namespaced(client, "db");
+        let object: MemgraphCluster = serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster",
+            "metadata": { "name": "memgraph-ha", "namespace": "db" }, "spec": {},
+        }))
+        .unwrap();
+        let (mut seen, settings) = (Seen::default(), Settings::default());
+        let mut took = Vec::new();
+        for error in turns {
+            let told = if error.is_empty() {
+                Told::default()
+            } else {
+                failed(error)
+            };
+            let began = Instant::now();
+            seen.tell(&api, &object, &told, &settings).await;
+            took.push(began.elapsed());
+        }
+        let written = written.lock().unwrap().clone();
+        (written, took)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_could_not_be_written_is_written_by_a_later_turn_that_has_other_things_to_say() {
+        let told = |codes| async move { told_to(codes, Duration::ZERO, &["a", "b", "", ""]).await.0 };
+        assert_eq!(told(&[]).await, ["a", "b"]);
+        assert_eq!(told(&[500]).await, ["a", "b"]);
+        assert_eq!(told(&[503, 429, 500]).await, ["a", "b"], "in order");
+        assert_eq!(told(&[403]).await, ["b"], "it would be refused again");
+        assert_eq!(told(&[409]).await, ["b"], "it is there: an answer was lost");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backlog_of_events_does_not_keep_a_turn_for_longer_than_a_slow_call() {
+        let slow = Duration::from_secs(2);
+        let (written, took) = told_to(&[500, 500, 500], slow, &["a", "b", "c", "", "", ""]).await;
+        assert_eq!(written, ["a", "b", "c"]);
+        assert!(took.iter().all(|took| *took < slow * 2), "{took:?}");
     }
 
     #[test]

@@ -13,35 +13,54 @@ use kube::api::{DynamicObject, PostParams};
 use mainstay_core::memgraph::objects::CLUSTER_LABEL;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The key of the push token.
 const TOKEN: &str = "token";
 
-/// Makes sure that every object is there, and says of which it could not. One that is refused keeps no other from being
-/// written; one that is not answered for does, for this time: the others would only wait as long. The token that gateways
-/// and helpers know.
+/// What came of seeing to the objects, or to some of them.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The token that gateways and helpers know, if it was looked at.
+    pub token: Option<String>,
+    /// What could not be had.
+    pub errors: Vec<ApplyError>,
+    /// The object to go on with, if some are left.
+    pub next: Option<usize>,
+}
+
+/// Makes sure that every object from this one on is there, and says of which it could not: the token is looked at before
+/// the first. One that is refused keeps no other from being written; one that is not answered for does, for this time:
+/// the others would only wait as long. After `patience` no other is begun, but one is always.
 pub async fn ensure(
     cluster: &Cluster,
     object: &MemgraphCluster,
     permit: &Permit,
-) -> (Option<String>, Vec<ApplyError>) {
-    let wanted = objects(object, &cluster.name, &cluster.settings);
+    from: usize,
+    patience: Option<Duration>,
+) -> Part {
+    let began = Instant::now();
     let desk = cluster.desk(permit);
-    let mut errors = Vec::new();
-    let token = match ensure_token(cluster, object, desk).await {
-        Ok(token) => Some(token),
-        Err(error) => {
-            errors.push(error);
-            None
+    let mut part = Part::default();
+    if from == 0 {
+        match ensure_token(cluster, object, desk).await {
+            Ok(token) => part.token = Some(token),
+            Err(error) => part.errors.push(error),
         }
-    };
-    for owned in wanted {
-        if errors.iter().any(unanswered) {
+    }
+    let wanted = objects(object, &cluster.name, &cluster.settings);
+    for (number, owned) in wanted.into_iter().enumerate().skip(from) {
+        if part.errors.iter().any(unanswered) {
             break;
         }
-        errors.extend(desk.apply(owned, carry_over).await.err());
+        if number > from && patience.is_some_and(|patience| began.elapsed() >= patience) {
+            part.next = Some(number);
+            break;
+        }
+        part.errors.extend(desk.apply(owned, carry_over).await.err());
     }
-    (token, errors)
+    part
 }
 
 fn unanswered(error: &ApplyError) -> bool {

@@ -7,7 +7,7 @@ mod gateway_front;
 mod helper;
 
 pub use crate::apply::{APPLIED, ApplyError, Owned};
-pub use apply::{ensure, token};
+pub use apply::{Part, ensure, token};
 pub use build::objects;
 
 /// Where the volume is mounted, as the seeds have it.
