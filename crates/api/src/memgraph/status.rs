@@ -20,7 +20,8 @@ pub struct MemgraphClusterStatus {
     pub target_main_pod: Option<String>,
     /// Its partner.
     pub target_sync_replica: Option<String>,
-    /// `Open`, `Held` or `Closed`.
+    /// `Open`, `Held` or `Closed`, as recorded; of writes that are recorded as open `Unserved` if MAIN is not there to
+    /// take them, and `Unknown` if it does not answer.
     pub writes: Option<String>,
     /// How far the SYNC replica is behind MAIN, in Memgraph's own count.
     pub lag: Option<i64>,
@@ -67,7 +68,7 @@ pub struct PodStatus {
     pub name: String,
     /// `main`, `replica`, or how it failed to answer.
     pub role: String,
-    /// Is it the proven SYNC replica?
+    /// Is it the proven SYNC replica, and there?
     pub protected: bool,
 }
 

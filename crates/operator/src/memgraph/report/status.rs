@@ -1,17 +1,22 @@
 //! The status of a cluster, from its record and what the last turn had to tell. Pure.
 
+mod evidence;
+
+pub use evidence::is_protected;
+
 use super::{Told, resets};
 use crate::clock::rfc3339;
 use api::MemgraphCluster;
 use api::memgraph::{Condition, MemgraphClusterStatus, PodStatus, ProcessSeen, TermStatus};
+use evidence::{Said, answers_as, protection, protects};
 use kube::ResourceExt;
 use mainstay_core::memgraph::document::{Document, RECORD};
 use mainstay_core::memgraph::ids::Ordinal;
-use mainstay_core::memgraph::observed::{Contact, Observed, Role};
+use mainstay_core::memgraph::observed::{Contact, Role};
 use mainstay_core::memgraph::reason::Why;
 use mainstay_core::memgraph::record::{State, Writes};
 use mainstay_core::memgraph::spec::Durability;
-use mainstay_core::memgraph::{View, counts_as_protected, pair_fsyncs};
+use mainstay_core::memgraph::{View, pair_fsyncs};
 
 /// The status after this turn. A turn that came to nothing keeps what is known.
 pub fn status(
@@ -36,32 +41,24 @@ pub fn status(
         facts.fill(&mut next);
     }
     next.conditions = facts.conditions(&before.conditions);
+    next.writes = next.writes.map(|writes| taken(writes, &next.conditions));
     next
+}
+
+const OPEN: &str = "Open";
+
+/// The record says what gateways may do. What it says to be open is not, where nobody is seen to take writes.
+fn taken(recorded: String, conditions: &[Condition]) -> String {
+    let seen = conditions.iter().find(|condition| condition.kind == "WritesOpen");
+    match seen.map(|condition| condition.status.as_str()) {
+        Some("False") if recorded == OPEN => "Unserved".to_owned(),
+        Some("Unknown") if recorded == OPEN => "Unknown".to_owned(),
+        _ => recorded,
+    }
 }
 
 const RELAXED: &str = "a replica holds every commit, and spec.durability: Relaxed does not write it through to disk: not called protected";
 const NO_FSYNC: &str = "a replica holds every commit, and MAIN or the replica does not write it through to disk: not called protected; start both pods with --storage-wal-enabled=true --storage-wal-file-flush-every-n-tx=1";
-
-/// Is the process in this pod the one that was proven to protect MAIN?
-fn protects(told: &Told, pod: Ordinal) -> bool {
-    let (Some(document), Some(observed)) = (&told.document, &told.observed) else {
-        return false;
-    };
-    let Some(sync) = document.record.sync else {
-        return false;
-    };
-    sync.pod == pod && observed.answer(pod).is_none_or(|a| a.process == sync.process)
-}
-
-/// Is the cluster protected, and may it be called so?
-pub fn is_protected(told: &Told) -> bool {
-    let (Some(document), Some(seen)) = (&told.document, &told.observed) else {
-        return false;
-    };
-    let record = &document.record;
-    counts_as_protected(seen.spec.durability, pair_fsyncs(seen, record), record)
-        && record.sync.is_some_and(|sync| protects(told, sync.pod))
-}
 
 /// So many turns in a row came to nothing: what was known before is not known any more.
 const TOO_OLD: u32 = 3;
@@ -74,7 +71,7 @@ struct Facts<'a> {
 /// A condition before it has a time.
 struct Judged {
     kind: &'static str,
-    holds: bool,
+    said: Said,
     reason: String,
     message: String,
 }
@@ -156,7 +153,7 @@ impl Facts<'_> {
     }
 
     fn conditions(&self, before: &[Condition]) -> Vec<Condition> {
-        self.judged()
+        self.judged(before)
             .into_iter()
             .map(|judged| {
                 let old = before.iter().find(|c| c.kind == judged.kind);
@@ -165,7 +162,7 @@ impl Facts<'_> {
             .collect()
     }
 
-    fn judged(&self) -> Vec<Judged> {
+    fn judged(&self, before: &[Condition]) -> Vec<Judged> {
         let record = self.told.document.as_ref().map(|d| &d.record);
         let first = self.told.plan.reasons.first();
         let (reason, message) = match (&self.told.error, first) {
@@ -176,26 +173,55 @@ impl Facts<'_> {
             (None, Some(first)) => (word(&first.why), self.with_end(first.to_string())),
             (None, None) => ("Nothing".to_owned(), String::new()),
         };
-        let judge = |kind, holds, yes: &str| Judged {
-            kind,
-            holds,
-            reason: if holds { yes.to_owned() } else { reason.clone() },
-            message: message.clone(),
+        let judge = |kind: &'static str, said: Said, yes: &str| {
+            let said = said.or(before.iter().find(|condition| condition.kind == kind));
+            Judged {
+                kind,
+                said,
+                reason: if said == Said::Yes {
+                    yes.to_owned()
+                } else {
+                    reason.clone()
+                },
+                message: message.clone(),
+            }
         };
         let serving = record.is_some_and(|r| r.state == State::Serving);
-        let healthy = serving && self.main_answers();
-        let open = serving && record.is_some_and(|r| r.writes == Writes::Open);
+        let main = if serving { self.main_serves() } else { Said::No };
+        let ready = if main == Said::Nothing { Said::No } else { main };
+        let open = record.is_some_and(|r| r.writes == Writes::Open);
+        let open = if open { main } else { Said::No };
         let unknown = first.is_some_and(|r| matches!(r.why, Why::UnknownState));
         let asleep = record.is_some_and(|r| r.state == State::Hibernated);
         vec![
-            judge("Ready", healthy, "MainServes"),
-            self.protected(judge("Protected", is_protected(self.told), "ProvenByACommit")),
-            judge("WritesOpen", open, "Open"),
-            judge("TopologyKnown", record.is_some() && !unknown, "Recorded"),
-            judge("Hibernated", asleep, "Asleep"),
+            judge("Ready", ready, "MainServes"),
+            self.protected(judge("Protected", protection(self.told), "ProvenByACommit")),
+            self.writes_open(judge("WritesOpen", open, "Open")),
+            judge(
+                "TopologyKnown",
+                Said::is(record.is_some() && !unknown),
+                "Recorded",
+            ),
+            judge("Hibernated", Said::is(asleep), "Asleep"),
             self.applied(),
             self.gateways(),
         ]
+    }
+
+    /// The record has them open, and that is all that is known.
+    fn writes_open(&self, judged: Judged) -> Judged {
+        let main = self.told.document.as_ref().and_then(|d| d.record.main.as_ref());
+        match (judged.said, main) {
+            (Said::Nothing, Some(main)) if self.told.error.is_none() => Judged {
+                reason: "MainDoesNotAnswer".to_owned(),
+                message: format!(
+                    "the record has writes open, and {} does not answer as MAIN",
+                    self.pod(main.pod)
+                ),
+                ..judged
+            },
+            _ => judged,
+        }
     }
 
     /// A replica that holds every commit and does not write it through protects from less than is promised (R12).
@@ -203,9 +229,17 @@ impl Facts<'_> {
         let (Some(document), Some(seen)) = (&self.told.document, &self.told.observed) else {
             return judged;
         };
-        let (reason, message) = if document.record.sync.is_none() || judged.holds {
+        let Some(sync) = document.record.sync.filter(|_| judged.said != Said::Yes) else {
             return judged;
-        } else if seen.spec.durability != Durability::Strict {
+        };
+        if judged.said == Said::Nothing {
+            return Judged {
+                reason: "NobodyAnswers".to_owned(),
+                message: self.unconfirmed(sync.pod),
+                ..judged
+            };
+        }
+        let (reason, message) = if seen.spec.durability != Durability::Strict {
             ("DurabilityRelaxed", RELAXED)
         } else if !pair_fsyncs(seen, &document.record) {
             ("NoFsync", NO_FSYNC)
@@ -217,6 +251,14 @@ impl Facts<'_> {
             message: message.to_owned(),
             ..judged
         }
+    }
+
+    /// It was proven, and nobody is there to say that it still is so.
+    fn unconfirmed(&self, sync: Ordinal) -> String {
+        format!(
+            "{} was proven to hold every commit, and neither it nor MAIN answers and says that it still does",
+            self.pod(sync)
+        )
     }
 
     /// What is done, and what came of it if it did not end well.
@@ -238,7 +280,7 @@ impl Facts<'_> {
         };
         Judged {
             kind: "Applied",
-            holds: setbacks.is_empty(),
+            said: Said::is(setbacks.is_empty()),
             reason: reason.to_owned(),
             message,
         }
@@ -265,24 +307,24 @@ impl Facts<'_> {
         };
         Judged {
             kind: "GatewaysReachApi",
-            holds,
+            said: Said::is(holds),
             reason: reason.to_owned(),
             message,
         }
     }
 
-    fn main_answers(&self) -> bool {
-        let (Some(document), Some(observed)) = (&self.told.document, &self.told.observed) else {
-            return false;
+    /// Does the recorded MAIN answer as MAIN?
+    fn main_serves(&self) -> Said {
+        let (Some(document), Some(seen)) = (&self.told.document, &self.told.observed) else {
+            return Said::No;
         };
         let Some(main) = &document.record.main else {
-            return false;
+            return Said::No;
         };
-        let answers = |seen: &Observed| {
-            seen.answer(main.pod)
-                .is_some_and(|a| a.process == main.process && (a.role == Role::Main || self.just_began()))
-        };
-        answers(observed)
+        match answers_as(seen, main.pod, main.process, Role::Main) {
+            Said::No if self.just_began() && !seen.is_gone(main.pod, main.process) => Said::Yes,
+            said => said,
+        }
     }
 
     /// The turn itself made it MAIN, after it was seen.
@@ -297,15 +339,14 @@ impl Judged {
     fn dated(self, old: Option<&Condition>, told: &Told) -> Condition {
         let Self {
             kind,
-            holds,
+            said,
             reason,
             message,
         } = self;
         let status = match (&told.error, old) {
             (Some(_), Some(old)) if told.failed < TOO_OLD => old.status.clone(),
             (Some(_), _) => "Unknown".to_owned(),
-            (None, _) if holds => "True".to_owned(),
-            (None, _) => "False".to_owned(),
+            (None, _) => said.status().to_owned(),
         };
         let since = old
             .filter(|old| old.status == status)

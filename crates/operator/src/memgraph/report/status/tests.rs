@@ -4,8 +4,10 @@ use super::*;
 use crate::memgraph::footing::Setback;
 use api::memgraph::QuarantineStatus;
 use mainstay_core::memgraph::Plan;
-use mainstay_core::memgraph::ids::{DatabaseId, Gen, ProcessId, RegistrationName, Term, VolumeId};
-use mainstay_core::memgraph::observed::{Answer, Memory, Pod, Wishes};
+use mainstay_core::memgraph::ids::{DatabaseId, Gen, PodUid, ProcessId, RegistrationName, Term, VolumeId};
+use mainstay_core::memgraph::observed::{
+    Answer, Memory, Mode, Observed, Pod, PodObject, Registration, Status, Wishes,
+};
 use mainstay_core::memgraph::reason::Reason;
 use mainstay_core::memgraph::record::{Candidate, Main, Record, Sync};
 use mainstay_core::memgraph::rules::Rule;
@@ -148,6 +150,154 @@ fn protection_ends_with_the_process_and_is_not_called_so_without_fsync() {
     assert_eq!(condition(&shown, "Ready").status, "True");
 }
 
+/// The same, and these pods did not answer so many probes.
+fn missed(pods: &[u8], probes: u32) -> Told {
+    let mut turn = told(record(), B);
+    for pod in &mut turn.observed.as_mut().unwrap().pods {
+        if pods.contains(&pod.ordinal.0) {
+            pod.contact = Contact::Silent {
+                probes,
+                since: Time(4_000),
+            };
+        }
+    }
+    turn
+}
+
+fn shown(turn: &Told, before: &MemgraphClusterStatus) -> (String, String, String, String) {
+    let now = after(turn, before);
+    let status = |kind| condition(&now, kind).status.clone();
+    (
+        status("Ready"),
+        status("Protected"),
+        status("WritesOpen"),
+        now.writes.clone().unwrap(),
+    )
+}
+
+fn all(ready: &str, protected: &str, open: &str, writes: &str) -> (String, String, String, String) {
+    (ready.into(), protected.into(), open.into(), writes.into())
+}
+
+#[test]
+fn with_both_pods_of_the_pair_silent_nothing_is_called_open_or_protected() {
+    let well = after(&told(record(), B), &MemgraphClusterStatus::default());
+    let silent = missed(&[0, 1], 3);
+    let unknown = all("False", "Unknown", "Unknown", "Unknown");
+    assert_eq!(shown(&silent, &well), unknown);
+    assert!(!is_protected(&silent));
+    let now = after(&silent, &well);
+    assert!(now.pods.iter().all(|pod| !pod.protected), "{:?}", now.pods);
+    for (kind, reason, named) in [
+        ("Protected", "NobodyAnswers", "memgraph-ha-1"),
+        ("WritesOpen", "MainDoesNotAnswer", "memgraph-ha-0"),
+    ] {
+        let judged = condition(&now, kind);
+        assert_eq!(judged.reason, reason);
+        assert!(judged.message.contains(named), "{}", judged.message);
+    }
+    // Without pods it is the same, and an operator that has just begun knows no more.
+    let mut absent = told(record(), B);
+    for pod in &mut absent.observed.as_mut().unwrap().pods {
+        pod.contact = Contact::Unknown;
+    }
+    assert_eq!(shown(&absent, &well), unknown);
+    assert_eq!(shown(&missed(&[0, 1], 1), &MemgraphClusterStatus::default()), {
+        all("Unknown", "Unknown", "Unknown", "Unknown")
+    });
+}
+
+#[test]
+fn a_look_that_was_missed_once_changes_no_condition() {
+    let well = after(&told(record(), B), &MemgraphClusterStatus::default());
+    let one = missed(&[0, 1], 2);
+    assert_eq!(shown(&one, &well), all("True", "True", "True", "Open"));
+    assert!(is_protected(&one));
+    let silent = after(&missed(&[0, 1], 3), &well);
+    assert_eq!(
+        shown(&one, &silent),
+        all("False", "Unknown", "Unknown", "Unknown"),
+        "nor does it make anything good"
+    );
+}
+
+#[test]
+fn each_of_the_pair_speaks_for_the_protection_and_a_process_that_ended_speaks_against_it() {
+    let well = after(&told(record(), B), &MemgraphClusterStatus::default());
+    let unserved = missed(&[0], 3);
+    assert_eq!(
+        shown(&unserved, &well),
+        all("False", "True", "Unknown", "Unknown"),
+        "the replica is there"
+    );
+    let listed = |status: Status, attached: bool| {
+        let mut turn = missed(&[1], 3);
+        let main = turn.observed.as_mut().unwrap().pods.first_mut().unwrap();
+        let Contact::Answered(answer) = &mut main.contact else {
+            panic!("MAIN answers");
+        };
+        answer.replicas = Some(vec![Registration {
+            name: RegistrationName::Strict(Ordinal(1), Gen(1)),
+            mode: Mode::StrictSync,
+            address_ok: true,
+            attached,
+            status,
+            behind: 0,
+            since: Time(1),
+            moved: None,
+        }]);
+        shown(&turn, &well).1
+    };
+    assert_eq!(listed(Status::Ready, true), "True");
+    assert_eq!(listed(Status::Replicating, true), "True");
+    assert_eq!(listed(Status::Invalid, true), "False");
+    assert_eq!(listed(Status::Ready, false), "False", "MAIN does not wait for it");
+    let mut ended = missed(&[0, 1], 1);
+    for (pod, process) in ended.observed.as_mut().unwrap().pods.iter_mut().zip([A, B]) {
+        pod.object = Some(PodObject {
+            uid: PodUid(1),
+            running: None,
+            ended: Some(process),
+            volume: None,
+            terminating: false,
+            ready: false,
+            addressed: true,
+            start_fence: true,
+            fsync: true,
+        });
+    }
+    assert_eq!(shown(&ended, &well), all("False", "False", "False", "Unserved"));
+}
+
+#[test]
+fn a_main_that_was_demoted_takes_no_writes() {
+    let mut turn = told(record(), B);
+    *turn.observed.as_mut().unwrap().pods.first_mut().unwrap() = pod(0, A, Role::Replica);
+    let well = after(&told(record(), B), &MemgraphClusterStatus::default());
+    assert_eq!(shown(&turn, &well), all("False", "True", "False", "Unserved"));
+}
+
+#[test]
+fn writes_that_the_record_holds_are_called_so_whoever_answers() {
+    let mut held = missed(&[0, 1], 3);
+    let held_record = record().with_writes(Writes::Held);
+    held.document = Some(Document::first(held_record, Rule::Bootstrap, Time(1_000)));
+    let now = after(&held, &MemgraphClusterStatus::default());
+    assert_eq!(now.writes.as_deref(), Some("Held"));
+    assert_eq!(condition(&now, "WritesOpen").status, "False");
+}
+
+#[test]
+fn asleep_nobody_answers_and_what_was_proven_last_stands() {
+    let mut asleep = missed(&[0, 1], 9);
+    let slept = record().hibernated(Time(4_000));
+    asleep.document = Some(Document::first(slept, Rule::Bootstrap, Time(1_000)));
+    assert_eq!(
+        shown(&asleep, &MemgraphClusterStatus::default()),
+        all("False", "True", "False", "Closed")
+    );
+}
+
 #[test]
 fn a_turn_that_came_to_nothing_keeps_what_is_known_and_says_why() {
     let before = after(&told(record(), B), &MemgraphClusterStatus::default());
@@ -184,7 +334,9 @@ fn after_some_turns_that_came_to_nothing_no_condition_is_called_true() {
         ..Told::default()
     };
     assert_eq!(condition(&after(&failed(2), &before), "Protected").status, "True");
-    for shown in after(&failed(3), &before).conditions {
+    let now = after(&failed(3), &before);
+    assert_eq!(now.writes.as_deref(), Some("Unknown"));
+    for shown in now.conditions {
         assert_eq!(shown.status, "Unknown", "{shown:?}");
     }
 }
