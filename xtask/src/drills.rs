@@ -1,5 +1,6 @@
 //! `cargo xtask drills`: every drill, with the drivers of applications as clients, and one table.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,8 @@ pub(crate) struct DrillArgs {
     /// Optimised, as a release; otherwise as the tests are built
     #[arg(long)]
     release: bool,
-    /// Only these drills; `alive` is kill-main with a MAIN that still takes writes
+    /// Only these drills; `alive` is kill-main with a MAIN that still takes writes, and `alive-delete`, `alive-stall` and
+    /// `alive-hide` are one of its three kinds alone, which nobody drills who does not ask for them
     #[arg(long, value_name = "DRILL", value_delimiter = ',')]
     only: Vec<String>,
     /// Every official driver, with its own retries and by bolt:// and neo4j://; a switchover must then cost no error.
@@ -84,6 +86,13 @@ const DRILLS: &[(&str, &[&str])] = &[
     ("restart-all", &["restart-all"]),
     ("rolling-restart", &["rolling-restart"]),
     ("switchover", &["switchover"]),
+];
+
+/// Those that are drilled only when they are asked for: what one of the others does in turn.
+const MORE: &[(&str, &[&str])] = &[
+    ("alive-delete", &["kill-main", "--alive=delete"]),
+    ("alive-stall", &["kill-main", "--alive=stall"]),
+    ("alive-hide", &["kill-main", "--alive=hide"]),
 ];
 
 /// What applications must not notice, but for a wait.
@@ -145,6 +154,10 @@ pub(crate) fn drills(workspace: &Workspace, args: &DrillArgs) -> Result<Verdict>
     println!("\n{}", Row::HEAD);
     for drilled in &rows {
         println!("{}", Row(drilled.name, &drilled.summary));
+    }
+    println!("\nRules that began new terms:");
+    for Drilled { name, summary, .. } in &rows {
+        println!("{name:<16} {}", summary.terms());
     }
     let total: u32 = rows.iter().map(|drilled| drilled.summary.rounds).sum();
     let lost: u64 = rows.iter().map(|drilled| drilled.summary.lost).sum();
@@ -265,15 +278,20 @@ fn judged(name: &str, drill: &mut Command, rounds: u32) -> Result<(Summary, bool
 }
 
 fn chosen(only: &[String]) -> Result<Vec<(&'static str, &'static [&'static str])>> {
+    if only.is_empty() {
+        return Ok(DRILLS.to_vec());
+    }
+    let all = || DRILLS.iter().chain(MORE).copied();
     if let Some(unknown) = only
         .iter()
-        .find(|name| DRILLS.iter().all(|(known, _)| known != name))
+        .find(|name| all().all(|(known, _)| known != name.as_str()))
     {
-        let known: Vec<&str> = DRILLS.iter().map(|(name, _)| *name).collect();
+        let known: Vec<&str> = all().map(|(name, _)| name).collect();
         bail!("no drill is called `{unknown}`; there are {}", known.join(", "));
     }
-    let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
-    Ok(DRILLS.iter().copied().filter(|(name, _)| wanted(name)).collect())
+    Ok(all()
+        .filter(|(name, _)| only.iter().any(|one| one == name))
+        .collect())
 }
 
 /// So many of all rounds fall to the one whose turn it is.
@@ -351,6 +369,8 @@ struct Summary {
     lost: u64,
     duplicated: u64,
     despite_refusal: u64,
+    new_terms: BTreeMap<String, u64>,
+    without_new_term: u64,
     clients: Vec<Client>,
 }
 
@@ -364,6 +384,15 @@ struct Client {
 }
 
 impl Summary {
+    /// How many rounds led to a new term by each rule, and how many to none: a drill that promoted nobody has not shown
+    /// that a promotion loses nothing.
+    fn terms(&self) -> String {
+        let by_rule = self.new_terms.iter();
+        let counted = by_rule.map(|(rule, rounds)| format!("{rounds} {rule}"));
+        let none = (self.without_new_term > 0).then(|| format!("{} none", self.without_new_term));
+        counted.chain(none).collect::<Vec<_>>().join(", ")
+    }
+
     /// Clients of which nothing is known: the fault came before they wrote, or the round was over before they did again.
     fn idle(&self) -> Vec<String> {
         let idle = |client: &&Client| client.least_before == 0 || client.least_after == 0;
@@ -404,6 +433,8 @@ impl fmt::Display for Row<'_> {
             lost,
             duplicated,
             despite_refusal,
+            new_terms: _,
+            without_new_term: _,
             clients: _,
         } = summary;
         write!(
@@ -426,17 +457,51 @@ mod tests {
         }
     }
 
+    fn summary(terms: &str, clients: &str) -> Summary {
+        let numbers = "rounds gapP50Ms gapP99Ms gapMaxMs acknowledged failed unknown lost duplicated despiteRefusal withoutNewTerm";
+        let numbers: Vec<String> = numbers
+            .split(' ')
+            .map(|name| format!("\"{name}\": 1, "))
+            .collect();
+        let numbers = numbers.concat();
+        let text = format!("{{{numbers}\"newTerms\": {{{terms}}}, \"clients\": [{clients}]}}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn the_kinds_of_a_main_that_lives_are_drilled_only_by_name() {
+        let names = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+            let chosen = chosen(&only).unwrap();
+            chosen.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]).len(), 9);
+        assert!(!names(&[]).contains(&"alive-stall"));
+        assert_eq!(
+            names(&["alive-stall", "switchover"]),
+            ["switchover", "alive-stall"]
+        );
+        let only = ["alive-stall".to_owned()];
+        let given = shared_out(&chosen(&only).unwrap(), 200).unwrap();
+        assert_eq!(
+            (given[0].rounds, given[0].words),
+            (200, &["kill-main", "--alive=stall"][..])
+        );
+    }
+
+    #[test]
+    fn it_is_said_how_many_rounds_promoted_somebody() {
+        let terms = |terms| summary(terms, "").terms();
+        assert_eq!(
+            terms(r#""FAILOVER": 67, "SWITCHOVER": 66"#),
+            "67 FAILOVER, 66 SWITCHOVER, 1 none"
+        );
+        assert_eq!(terms(""), "1 none");
+    }
+
     #[test]
     fn a_drill_without_one_of_its_clients_is_none() {
-        let summary = |clients: &str| -> Summary {
-            let numbers = "rounds gapP50Ms gapP99Ms gapMaxMs acknowledged failed unknown lost duplicated despiteRefusal";
-            let numbers: Vec<String> = numbers
-                .split(' ')
-                .map(|name| format!("\"{name}\": 1, "))
-                .collect();
-            let numbers = numbers.concat();
-            serde_json::from_str(&format!("{{{numbers}\"clients\": [{clients}]}}")).unwrap()
-        };
+        let summary = |clients: &str| summary("", clients);
         let client =
             |before, after| format!(r#"{{"name": "java", "leastBefore": {before}, "leastAfter": {after}}}"#);
         assert!(summary(&client(1, 1)).idle().is_empty());

@@ -3,12 +3,12 @@
 //! Left there, they would be fulfilled again whenever they fit: MAIN would move after the next failover, and what a
 //! later reset sets aside under a number that was used before would be deleted.
 
+use crate::terminal::Ending;
 use crate::wish::Found;
 use anyhow::{Context, Result, bail};
 use kube::{Client, ResourceExt};
 use std::future::Future;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 /// For the API to take a wish, and to take it back. Whoever presses Ctrl-C does not wait for ever.
@@ -23,17 +23,13 @@ pub(crate) async fn while_wished<T>(
     came: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     // Before the wish is there: a signal that nobody listens for ends the program at once.
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let mut ending = Ending::listen()?;
     // To its end, whatever is signalled meanwhile: a wish that arrives after it was taken back would stay.
     let written = timeout(PATIENCE, found.annotate(client, annotation, Some(value))).await;
     let came = match written.map_err(anyhow::Error::from).flatten() {
         Ok(()) => tokio::select! {
             came = came => Some(came),
-            _ = interrupt.recv() => None,
-            _ = terminate.recv() => None,
-            _ = hangup.recv() => None,
+            _ = ending.told() => None,
         },
         // It may be there all the same.
         Err(error) => Some(Err(error)),

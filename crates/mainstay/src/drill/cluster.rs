@@ -235,13 +235,22 @@ impl Cluster {
 
     /// Asks for a switchover, or takes the wish back.
     pub(crate) async fn wish_main(&self, to: Option<u8>) -> Result<(), ClusterError> {
+        let what = to.map_or_else(
+            || {
+                format!(
+                    "take the annotation `{}` back: remove it by hand",
+                    wishes::SWITCHOVER
+                )
+            },
+            |ordinal| format!("ask for a switchover to {ordinal}"),
+        );
         let value = to.map(|ordinal| ordinal.to_string());
         let patch = json!({ "metadata": { "annotations": { wishes::SWITCHOVER: value } } });
         let patched = self
             .objects()
             .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
             .await;
-        patched.map(drop).map_err(failed("ask for a switchover"))
+        patched.map(drop).map_err(failed(what))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::cluster::{Cluster, ClusterError, Grace, Look};
 use super::reset::{ResetDrillError, diverge, marker_is_stale, stale_marker};
+use super::undo::{Pending, Undo};
 use crate::sandbox::control::{ControlError, Request, ask};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -41,10 +41,23 @@ pub(crate) enum Drill {
 pub(crate) enum Alive {
     /// No, it is dead.
     No,
-    /// Yes, each round in another way.
-    Yes,
+    /// Yes, in this way.
+    Yes(Living),
     /// Yes, and gateways hear nothing of it: only the fence is between a client and a lost write.
     BehindDeafGateways,
+}
+
+/// How a MAIN that still takes writes is declared dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Living {
+    /// Each round in the next of the ways below.
+    InTurn,
+    /// Its pod is deleted with grace: a planned move, for it gives its office away before it ends.
+    Delete,
+    /// It stands still until the record names its successor, and goes on in the middle of the promotion: a failover.
+    Stall,
+    /// It is hidden from the operators for 8 s. Gateways still hear it and say so: it keeps its office, and no term begins.
+    Hide,
 }
 
 /// What one round injects.
@@ -118,7 +131,7 @@ pub(crate) enum FaultError {
     Control(#[from] ControlError),
     /// Only a sandbox can do it.
     #[error(
-        "this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-sync, kill-operator, restart-all, rolling-restart, switchover"
+        "this needs a sandbox: the Kubernetes API can neither stop a process nor cut a network. Possible here: kill-main, kill-main --alive=delete, kill-sync, kill-operator, restart-all, rolling-restart, switchover"
     )]
     NeedsSandbox,
     /// A reset could not be brought about.
@@ -142,13 +155,7 @@ pub(crate) enum Means {
 pub(crate) struct Injector {
     pub(crate) cluster: Cluster,
     pub(crate) means: Means,
-    pending: Mutex<Vec<Undo>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Undo {
-    Ask(Request),
-    Wish,
+    pending: Pending,
 }
 
 impl Drill {
@@ -158,6 +165,28 @@ impl Drill {
             self,
             Self::HangMain | Self::PartitionMain | Self::Diverge | Self::StaleMarker
         )
+    }
+}
+
+impl Alive {
+    /// Can the Kubernetes API alone do it?
+    pub(crate) fn needs_sandbox(self) -> bool {
+        match self {
+            Self::No | Self::Yes(Living::InTurn | Living::Delete) => false,
+            Self::Yes(Living::Stall | Living::Hide) | Self::BehindDeafGateways => true,
+        }
+    }
+}
+
+impl Living {
+    /// What it is in this round, from zero. The Kubernetes API alone can do nothing but delete.
+    fn of(self, means: &Means, round: u32) -> Self {
+        match (self, means, round % 3) {
+            (Self::InTurn, Means::Api, _) | (Self::InTurn, Means::Sandbox(_), 0) => Self::Delete,
+            (Self::InTurn, Means::Sandbox(_), 1) => Self::Stall,
+            (Self::InTurn, Means::Sandbox(_), _) => Self::Hide,
+            (certain, _, _) => certain,
+        }
     }
 }
 
@@ -178,7 +207,7 @@ impl Injector {
         Self {
             cluster,
             means,
-            pending: Mutex::default(),
+            pending: Pending::default(),
         }
     }
 
@@ -193,20 +222,15 @@ impl Injector {
         let main = || look.main.clone().ok_or(FaultError::Nobody("MAIN"));
         let sync = || look.sync.clone().ok_or(FaultError::Nobody("SYNC replica"));
         Ok(match drill {
-            Drill::KillMain if alive == Alive::BehindDeafGateways => Fault::Deafen {
-                pod: main()?,
-                from: self.cluster.operators().await?,
-                gateways: self.cluster.gateways().await?,
-            },
-            Drill::KillMain if alive == Alive::Yes => match (&self.means, round % 3) {
-                (Means::Api, _) | (_, 0) => Fault::Delete { pod: main()? },
-                (_, 1) => Fault::Stall { pod: main()? },
-                _ => Fault::Part {
+            Drill::KillMain => match alive {
+                Alive::No => Fault::Kill { pod: main()? },
+                Alive::Yes(living) => self.pretend(living.of(&self.means, round), main()?).await?,
+                Alive::BehindDeafGateways => Fault::Deafen {
                     pod: main()?,
                     from: self.cluster.operators().await?,
+                    gateways: self.cluster.gateways().await?,
                 },
             },
-            Drill::KillMain => Fault::Kill { pod: main()? },
             Drill::HangMain => Fault::Hang { pod: main()? },
             Drill::PartitionMain => Fault::Isolate { pod: main()? },
             Drill::KillSync => Fault::Kill { pod: sync()? },
@@ -231,6 +255,17 @@ impl Injector {
                     .ok_or(FaultError::Nobody("ASYNC replica"))?,
             },
             Drill::StaleMarker => Fault::StaleMarker { pod: sync()? },
+        })
+    }
+
+    async fn pretend(&self, living: Living, pod: String) -> Result<Fault, FaultError> {
+        Ok(match living {
+            Living::InTurn | Living::Delete => Fault::Delete { pod },
+            Living::Stall => Fault::Stall { pod },
+            Living::Hide => Fault::Part {
+                pod,
+                from: self.cluster.operators().await?,
+            },
         })
     }
 
@@ -324,11 +359,12 @@ impl Injector {
             }
             Fault::Roll { pods: _ } => Ok(self.cluster.roll().await?),
             Fault::Hang { pod } | Fault::Stall { pod } => {
-                self.later(Undo::Ask(Request::Continue { pod: pod.clone() }));
+                self.pending
+                    .push(Undo::Ask(Request::Continue { pod: pod.clone() }));
                 self.ask(Request::Stop { pod: pod.clone() }).await
             }
             Fault::Isolate { pod } => {
-                self.later(Undo::Ask(Request::Rejoin { pod: pod.clone() }));
+                self.pending.push(Undo::Ask(Request::Rejoin { pod: pod.clone() }));
                 self.ask(Request::Isolate { pod: pod.clone() }).await
             }
             Fault::Part { pod, from } => self.part(pod, from).await,
@@ -336,56 +372,46 @@ impl Injector {
                 for gateway in gateways {
                     self.part(gateway, from).await?;
                     let pod = gateway.clone();
-                    self.later(Undo::Ask(Request::Hear { pod: pod.clone() }));
+                    self.pending.push(Undo::Ask(Request::Hear { pod: pod.clone() }));
                     self.ask(Request::Deafen { pod }).await?;
                 }
                 self.part(pod, from).await
             }
             Fault::Diverge { pod } => diverge(&self.cluster, pod, ordinal(pod)?).await,
             Fault::StaleMarker { pod } => {
-                self.later(Undo::Wish);
+                self.pending.push(Undo::Wish);
                 stale_marker(&self.cluster, pod, ordinal(pod)?).await
             }
             Fault::Switchover { to } => {
-                self.later(Undo::Wish);
+                self.pending.push(Undo::Wish);
                 Ok(self.cluster.wish_main(Some(*to)).await?)
             }
         }
     }
 
-    /// Undoes what is broken now. A pod that is gone by now is mended.
+    /// Undoes what is broken now, and what could not be undone before. A pod that is gone by now is mended.
     pub(crate) async fn undo(&self) -> Result<(), FaultError> {
-        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        for undo in pending {
-            match undo {
-                Undo::Ask(request) => match self.ask(request).await {
-                    Err(FaultError::Control(ControlError::Refused(_))) => {}
-                    other => other?,
-                },
-                Undo::Wish => self.cluster.wish_main(None).await?,
-            }
-        }
-        Ok(())
+        let undo = async |undo: &Undo| match undo {
+            Undo::Ask(request) => match self.ask(request.clone()).await {
+                Err(FaultError::Control(ControlError::Refused(_))) => Ok(()),
+                other => other,
+            },
+            Undo::Wish => Ok(self.cluster.wish_main(None).await?),
+        };
+        self.pending.mend(undo).await
     }
 
     /// Holds back what this pod and those say to each other.
     async fn part(&self, pod: &str, from: &[String]) -> Result<(), FaultError> {
         for other in from {
             let (one, other) = (pod.to_owned(), other.clone());
-            self.later(Undo::Ask(Request::Join {
+            self.pending.push(Undo::Ask(Request::Join {
                 one: one.clone(),
                 other: other.clone(),
             }));
             self.ask(Request::Part { one, other }).await?;
         }
         Ok(())
-    }
-
-    fn later(&self, undo: Undo) {
-        self.pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(undo);
     }
 
     async fn kill(&self, namespace: &str, pod: &str) -> Result<(), FaultError> {
@@ -400,5 +426,28 @@ impl Injector {
             Means::Sandbox(socket) => Ok(ask(socket, &request).await?),
             Means::Api => Err(FaultError::NeedsSandbox),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_lives_is_declared_dead_in_the_way_that_was_asked_for() {
+        let sandbox = Means::Sandbox(PathBuf::new());
+        let five = |living: Living, means: &Means| [0, 1, 2, 3, 4].map(|round| living.of(means, round));
+        let [delete, stall, hide] = [Living::Delete, Living::Stall, Living::Hide];
+        assert_eq!(
+            five(Living::InTurn, &sandbox),
+            [delete, stall, hide, delete, stall]
+        );
+        for living in [delete, stall, hide] {
+            assert_eq!(five(living, &sandbox), [living; 5]);
+        }
+        assert_eq!(five(Living::InTurn, &Means::Api), [delete; 5]);
+        let impossible = [stall, hide].map(|living| Alive::Yes(living).needs_sandbox());
+        assert_eq!(impossible, [true, true]);
+        assert!(!Alive::Yes(Living::InTurn).needs_sandbox() && !Alive::Yes(delete).needs_sandbox());
     }
 }

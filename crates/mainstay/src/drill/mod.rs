@@ -10,19 +10,23 @@ mod place;
 mod report;
 mod reset;
 mod round;
+mod undo;
+mod verdict;
 mod writer;
 
-use self::faults::{Alive, Drill};
+use self::faults::{Alive, Drill, Living};
 use self::hand::Clients;
-use self::ledger::Write;
+use self::ledger::{Account, Write};
 use self::pace::Pace;
 use self::place::{Elsewhere, Place, Wanted};
-use self::report::{Summary, foot, head, line};
+use self::report::{Asked, Course, Summary, foot, head, line};
 use self::round::{Done, Plan, Witness, round, until_well};
+use self::verdict::Verdict;
 use crate::kubernetes::install_tls;
 use crate::sandbox::site::Options;
 use crate::sentence::sentence;
-use anyhow::{Context, Result, bail, ensure};
+use crate::terminal::{Ending, say, warn};
+use anyhow::{Error, Result, anyhow, bail, ensure};
 use bolt::message::Auth;
 use clap::Args;
 use std::num::NonZeroU32;
@@ -31,7 +35,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// What to drill, and where.
 #[allow(clippy::struct_excessive_bools, reason = "each is a word of the command line")]
@@ -45,10 +48,11 @@ pub(crate) struct Arguments {
     /// One line of JSON per round and one at the end, and nothing else on standard output.
     #[arg(long)]
     json: bool,
-    /// kill-main only: MAIN is declared dead and still takes writes. In turn its pod is deleted with grace, it stands
-    /// still until its successor is chosen, and it is hidden from the operators alone.
-    #[arg(long)]
-    alive: bool,
+    /// kill-main only: MAIN is declared dead and still takes writes. Only `stall` promotes somebody against a MAIN that
+    /// lives; the summary says how many rounds led to a new term, and by which rule. With --kubeconfig its pod is deleted,
+    /// whosever turn it is.
+    #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "in-turn")]
+    alive: Option<Living>,
     /// Also what the operator says during each round, with the time since the fault, on standard error.
     #[arg(long)]
     reasons: bool,
@@ -70,6 +74,10 @@ pub(crate) struct Arguments {
     /// is not known. What a planned switchover promises.
     #[arg(long)]
     strict: bool,
+    /// Of 100 gaps 99 are to be this long at most, or the exit code is 1. For a quiet machine, or one that measures: on a
+    /// busy one the gaps are those of the machine.
+    #[arg(long, value_name = "MILLISECONDS")]
+    goal_p99_ms: Option<u64>,
     /// Seconds that the cluster may take to be serving and protected again.
     #[arg(long, default_value_t = 120)]
     patience: u64,
@@ -79,7 +87,8 @@ pub(crate) struct Arguments {
     /// On a sandbox of its own, whichever runs: a real memgraph binary in place of the stand-in.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "sandbox"])]
     memgraph: Option<PathBuf>,
-    /// A cluster of a real Kubernetes, which must allow drills by an annotation.
+    /// A cluster of a real Kubernetes, whose owner allowed drills with the annotation mainstay.dev/allow-drills=true of the
+    /// MemgraphCluster.
     #[arg(long, value_name = "FILE", requires_all = ["cluster", "bolt"])]
     kubeconfig: Option<PathBuf>,
     /// With --kubeconfig: the MemgraphCluster.
@@ -91,7 +100,8 @@ pub(crate) struct Arguments {
     /// With --kubeconfig: where its operators are, if elsewhere.
     #[arg(long, requires = "kubeconfig")]
     operator_namespace: Option<String>,
-    /// With --kubeconfig: where its gateway is reached.
+    /// With --kubeconfig: where its gateway is reached. Writes are read back over a plain connection: a cluster whose
+    /// gateway demands TLS, or a PROXY header, cannot be drilled.
     #[arg(long, value_name = "HOST:PORT", requires = "kubeconfig")]
     bolt: Option<String>,
     /// With --kubeconfig: whom clients log in as.
@@ -116,30 +126,49 @@ pub(crate) struct Arguments {
     deaf_gateways: bool,
 }
 
-/// The drill could not be done.
-const UNDONE: u8 = 2;
+/// What a drill came to.
+struct Ended {
+    /// What was done of it, if a round was begun.
+    summary: Option<Summary>,
+    /// What kept it from its end, or its cluster from being mended.
+    errors: Vec<Error>,
+}
 
 /// Drills. 0: every promise was kept; 1: one was broken; 2: it could not be done.
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
     install_tls();
-    let strict = arguments.strict;
+    let (strict, json) = (arguments.strict, arguments.json);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ran = match runtime {
         Ok(runtime) => runtime.block_on(run(arguments)),
         Err(error) => Err(error.into()),
     };
-    match ran {
-        Ok(summary) if summary.account.is_broken() => ExitCode::FAILURE,
-        Ok(summary) if strict && summary.account.is_noticed() => {
-            eprintln!("mainstay drill: clients noticed more than a wait");
-            ExitCode::FAILURE
-        }
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mainstay drill: {}", sentence(&error));
-            ExitCode::from(UNDONE)
-        }
+    let Ended { summary, errors } = ran.unwrap_or_else(|error| Ended {
+        summary: None,
+        errors: vec![error],
+    });
+    if let Some(summary) = &summary {
+        // Nobody may be there to read it, and the exit code is for whoever is.
+        told(summary, json).ok();
     }
+    for error in &errors {
+        warn(format_args!("mainstay drill: {}", sentence(error)));
+    }
+    let verdict = Verdict::of(summary.as_ref(), !errors.is_empty(), strict);
+    let noticed = |summary: Summary| summary.account.is_noticed() && !summary.account.is_broken();
+    if strict && verdict == Verdict::Broken && summary.is_some_and(noticed) {
+        warn("mainstay drill: clients noticed more than a wait");
+    }
+    ExitCode::from(verdict.code())
+}
+
+fn told(summary: &Summary, json: bool) -> Result<()> {
+    let text = if json {
+        serde_json::to_string(summary)?
+    } else {
+        foot(summary).trim_end_matches('\n').to_owned()
+    };
+    Ok(say(text)?)
 }
 
 /// How the drill talks.
@@ -147,46 +176,83 @@ pub(crate) fn command(arguments: Arguments) -> ExitCode {
 struct Voice {
     json: bool,
     reasons: bool,
-    round: u32,
 }
 
-impl Witness for Voice {
+/// Who is told of one round.
+struct Told<'a> {
+    voice: Voice,
+    round: u32,
+    settled: &'a mut Account,
+}
+
+impl Witness for Told<'_> {
     fn lost(&mut self, write: &Write) {
-        eprintln!("mainstay drill: round {} lost {write:?}", self.round);
+        warn(format_args!(
+            "mainstay drill: round {} lost {write:?}",
+            self.round
+        ));
+    }
+
+    fn settled(&mut self, account: Account) {
+        *self.settled = account;
+    }
+
+    fn warn(&mut self, sentence: &str) {
+        warn(format_args!("mainstay drill: round {}: {sentence}", self.round));
     }
 
     fn reasons(&mut self, after: Duration, reasons: &[String]) {
-        if self.reasons {
-            eprintln!("  {:>6} ms  {}", after.as_millis(), reasons.join("; "));
+        if self.voice.reasons {
+            warn(format_args!(
+                "  {:>6} ms  {}",
+                after.as_millis(),
+                reasons.join("; ")
+            ));
         }
     }
 }
 
-async fn run(arguments: Arguments) -> Result<Summary> {
+async fn run(arguments: Arguments) -> Result<Ended> {
     // Before anything is started: what comes meanwhile is obeyed as soon as there is something to end.
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut ending = Ending::listen()?;
+    let goal_p99_ms = arguments.goal_p99_ms;
     let (plan, wanted, rounds, voice) = parse(arguments)?;
     if let Wanted::Cluster(_) = &wanted {
-        ensure!(!plan.drill.needs_sandbox(), faults::FaultError::NeedsSandbox);
+        let needs_sandbox = plan.drill.needs_sandbox() || plan.alive.needs_sandbox();
+        ensure!(!needs_sandbox, faults::FaultError::NeedsSandbox);
     }
     let place = Place::open(wanted).await?;
-    let drilled = tokio::select! {
-        drilled = drilled(&plan, &place, rounds, voice) => drilled,
-        _ = terminate.recv() => Err(anyhow::anyhow!("ended by SIGTERM")),
-        _ = interrupt.recv() => Err(anyhow::anyhow!("ended by Ctrl-C")),
+    let asked = Asked {
+        drill: plan.drill,
+        alive: plan.alive != Alive::No,
+        stand_ins: place.stand_ins,
+        rounds,
+        goal_p99_ms,
     };
-    let closed = place.close().await;
-    let summary = drilled?;
-    closed?;
-    Ok(summary)
+    let mut course = Course::default();
+    let mut errors = Vec::new();
+    let told = tokio::select! {
+        drilled = drilled(&plan, &place, rounds, voice, &mut course) => {
+            errors.extend(drilled.err());
+            None
+        }
+        told = ending.told() => Some(told),
+    };
+    if let Some(by) = told {
+        course.interrupted = true;
+        errors.push(anyhow!("ended by {by}"));
+    }
+    // Before anything is said: whoever reads it may be gone, or too slow to wait for with a MAIN that stands still.
+    errors.extend(place.close().await.err());
+    let summary = course.begun.then(|| Summary::of(&asked, &course));
+    Ok(Ended { summary, errors })
 }
 
-async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Result<Summary> {
-    let json = voice.json;
+/// Does so many rounds. What came of those that were done is known also when this ends, or is ended, before the last.
+async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice, course: &mut Course) -> Result<()> {
     let mut told = |reason: &str| {
-        if !json {
-            println!("  waiting: {reason}");
+        if !voice.json {
+            say(format_args!("  waiting: {reason}")).ok();
         }
     };
     if let Some(site) = &place.site {
@@ -194,48 +260,32 @@ async fn drilled(plan: &Plan, place: &Place, rounds: u32, voice: Voice) -> Resul
         site.until_protected(plan.patience, &mut told).await?;
     }
     until_well(&place.injector, plan.patience, told).await?;
-    if !json {
-        println!("{}", head());
+    if !voice.json {
+        say(head())?;
     }
+    course.begun = true;
     let numbers = Arc::new(AtomicI64::new(0));
-    let mut done: Vec<Done> = Vec::new();
-    let mut failed = None;
     for number in 1..=rounds {
-        let mut voice = Voice {
+        let mut told = Told {
+            voice,
             round: number,
-            ..voice
+            settled: &mut course.settled,
         };
-        let ended = round(plan, number, &place.injector, &place.target, &numbers, &mut voice).await;
-        match ended {
-            Ok(round) if json => {
-                println!("{}", serde_json::to_string(&round)?);
-                done.push(round);
-            }
-            Ok(round) => {
-                println!("{}", line(&round));
-                done.push(round);
-            }
-            Err(error) => {
-                failed = Some(anyhow::Error::from(error).context(format!("round {number}")));
-                break;
-            }
-        }
+        let ended = round(plan, number, &place.injector, &place.target, &numbers, &mut told).await;
+        let done = ended.map_err(|error| Error::from(error).context(format!("round {number}")))?;
+        let row = row(&done, voice.json);
+        course.push(done);
+        say(row?)?;
     }
-    let summary = Summary::of(plan.drill, plan.alive != Alive::No, place.stand_ins, &done);
-    if json {
-        println!("{}", serde_json::to_string(&summary)?);
+    Ok(())
+}
+
+fn row(done: &Done, json: bool) -> Result<String> {
+    Ok(if json {
+        serde_json::to_string(done)?
     } else {
-        print!("{}", foot(&summary));
-    }
-    // A broken promise is the worse news.
-    match failed {
-        Some(error) if !summary.account.is_broken() => Err(error),
-        Some(error) => {
-            eprintln!("mainstay drill: {}", sentence(&error));
-            Ok(summary)
-        }
-        None => Ok(summary),
-    }
+        line(done)
+    })
 }
 
 fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
@@ -250,6 +300,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         pace_ms,
         rate,
         strict: _,
+        goal_p99_ms: _,
         patience,
         sandbox,
         memgraph,
@@ -269,13 +320,20 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
     let (operator, deaf) = (crate::operator::without(&without_rule), deaf_gateways);
     #[cfg(not(feature = "rule-switches"))]
     let (operator, deaf) = (vec![], false);
-    ensure!(!alive || drill == Drill::KillMain, "--alive belongs to kill-main");
+    ensure!(
+        alive.is_none() || drill == Drill::KillMain,
+        "--alive belongs to kill-main"
+    );
+    ensure!(
+        !deaf || matches!(alive, Some(Living::InTurn | Living::Hide)),
+        "--deaf-gateways hides MAIN, and does nothing else"
+    );
     let plan = Plan {
         drill,
         alive: match (alive, deaf) {
-            (false, _) => Alive::No,
-            (true, false) => Alive::Yes,
-            (true, true) => Alive::BehindDeafGateways,
+            (None, _) => Alive::No,
+            (Some(living), false) => Alive::Yes(living),
+            (Some(_), true) => Alive::BehindDeafGateways,
         },
         writers,
         clients: match client.as_slice() {
@@ -324,11 +382,7 @@ fn parse(arguments: Arguments) -> Result<(Plan, Wanted, u32, Voice)> {
         }
         _ => bail!("--kubeconfig needs --cluster and --bolt"),
     };
-    let voice = Voice {
-        json,
-        reasons,
-        round: 0,
-    };
+    let voice = Voice { json, reasons };
     Ok((plan, wanted, rounds, voice))
 }
 
@@ -360,6 +414,59 @@ mod tests {
         assert_eq!(pace("drill switchover"), Pace::Pause(Duration::from_millis(2)));
         let rate = NonZeroU32::new(200).unwrap();
         assert_eq!(pace("drill switchover --writers 8 --rate 200"), Pace::Rate(rate));
+    }
+
+    #[test]
+    fn a_main_that_lives_is_declared_dead_in_turn_or_as_the_word_says() {
+        let alive = |line: &str| {
+            let Program { arguments } =
+                Program::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{error}"));
+            parse(arguments).unwrap().0.alive
+        };
+        assert_eq!(alive("drill kill-main"), Alive::No);
+        // The drill is no kind, wherever it stands.
+        for line in ["drill kill-main --alive", "drill --alive kill-main"] {
+            assert_eq!(alive(line), Alive::Yes(Living::InTurn), "{line}");
+        }
+        for (kind, living) in [
+            ("in-turn", Living::InTurn),
+            ("delete", Living::Delete),
+            ("stall", Living::Stall),
+            ("hide", Living::Hide),
+        ] {
+            assert_eq!(
+                alive(&format!("drill kill-main --alive={kind}")),
+                Alive::Yes(living)
+            );
+        }
+    }
+
+    #[test]
+    fn a_loss_counts_as_soon_as_it_is_known_whether_or_not_its_round_is_done() {
+        let mut course = Course::default();
+        let voice = Voice {
+            json: true,
+            reasons: false,
+        };
+        let mut told = Told {
+            voice,
+            round: 3,
+            settled: &mut course.settled,
+        };
+        let lost = Account {
+            lost: 1,
+            ..Account::default()
+        };
+        told.settled(lost);
+        let asked = Asked {
+            drill: Drill::KillMain,
+            alive: false,
+            stand_ins: None,
+            rounds: 1_000,
+            goal_p99_ms: None,
+        };
+        let summary = Summary::of(&asked, &course);
+        assert_eq!(Verdict::of(Some(&summary), true, false), Verdict::Broken);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use api::memgraph::TermStatus;
 use serde::Serialize;
 
-/// A gap in parts, in milliseconds. What the operator did not measure, or measured outside of the gap, is `other`.
+/// A gap in parts, in milliseconds. What the operator did not measure is `other`. What it measured is told as it was, also
+/// where it began before the gap, as `detect` does when MAIN still answered, or ended after it: `other` is nothing then.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Phases {

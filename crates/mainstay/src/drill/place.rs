@@ -153,7 +153,10 @@ impl Place {
         } = self;
         match site {
             Some(site) => Ok(site.end().await?),
-            None => Ok(injector.undo().await?),
+            None => injector
+                .undo()
+                .await
+                .context("not everything that the drill broke was mended"),
         }
     }
 }

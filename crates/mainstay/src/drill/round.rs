@@ -3,10 +3,11 @@
 use super::cluster::{ClusterError, Look};
 use super::faults::{Alive, Drill, Effect, Fault, FaultError, Injector};
 use super::hand::Clients;
-use super::ledger::{Account, Gap, Number, Share, Write};
+use super::ledger::{Account, Gap, Ledger, Number, Share, Write};
 use super::pace::Pace;
 use super::phases::{Before, Phases, phases};
 use super::writer::{ReadError, Target, Writers, read_back, remove};
+use crate::sentence::sentence;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, sleep};
 const POLL: Duration = Duration::from_millis(25);
 /// How long clients write before the fault, and after everything is well again.
 const STEADY: Duration = Duration::from_millis(500);
-/// How long the read-back may take while sessions are still being cut.
+/// How long the read-back may take while sessions are still being cut, and the removal after it.
 const READ_BACK: Duration = Duration::from_secs(30);
 
 /// How rounds are done.
@@ -101,6 +102,8 @@ pub(crate) enum RoundError {
         waited: Duration,
         /// What the operator says.
         reasons: String,
+        /// Whether a MAIN serves.
+        serves: bool,
     },
     /// The fault.
     #[error(transparent)]
@@ -136,6 +139,13 @@ pub(crate) enum RoundError {
     },
 }
 
+impl RoundError {
+    /// Is anybody there of whom the writes can be read back? Most errors say nothing against it.
+    fn may_be_settled(&self) -> bool {
+        !matches!(self, Self::NotBack { serves: false, .. })
+    }
+}
+
 /// Waits until the cluster is as it has to be, tells each new sentence of the operator, and returns its status.
 pub(crate) async fn until_well(
     injector: &Injector,
@@ -164,6 +174,10 @@ pub(crate) async fn until_well(
 pub(crate) trait Witness {
     /// A write that was promised is not there.
     fn lost(&mut self, write: &Write);
+    /// What became of the writes of a round, as soon as it is known: whatever comes after it, it was so.
+    fn settled(&mut self, account: Account);
+    /// Something that changes nothing of what the round has shown.
+    fn warn(&mut self, sentence: &str);
     /// The operator says something else than before, so long after the fault.
     fn reasons(&mut self, after: Duration, reasons: &[String]);
 }
@@ -183,19 +197,24 @@ pub(crate) async fn round(
         .await?;
     let effect = injector.effect(&fault, &before).await?;
     let writers = Writers::start(target, &plan.clients, plan.writers, plan.pace, numbers);
-    steady(&writers, plan).await?;
-    let injected = writers.now();
-    injector.inject(&fault).await?;
-    let back = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
+    let broken = async {
+        steady(&writers, plan).await?;
+        let injected = writers.now();
+        injector.inject(&fault).await?;
+        let back = until_back(plan, injector, (&fault, &effect), &writers, witness).await?;
+        Ok::<_, RoundError>((injected, back))
+    };
+    let (injected, back) = match broken.await {
+        Ok(broken) => broken,
+        Err(error) => {
+            unfinished(&error, injector, target, writers, witness).await;
+            return Err(error);
+        }
+    };
     let written = writers.now();
     let ledger = writers.end().await.map_err(RoundError::Writer)?;
-    let present = read(target).await?;
-    for write in ledger.lost(&present) {
-        witness.lost(&write);
-    }
-    let account = ledger.settle(&present);
+    let account = settle_at(target, &ledger, witness).await?;
     let shares = ledger.shares(plan.writers, injected, back.served_at);
-    remove(target).await.map_err(RoundError::Read)?;
     let length = |gap: Option<Gap>| millis(gap.map_or(Duration::ZERO, Gap::length));
     let gap_ms = length(ledger.gap(injected, back.served_at));
     let was = Before {
@@ -224,6 +243,65 @@ pub(crate) async fn round(
             .map(|(client, share)| part(plan, client, share))
             .collect(),
     })
+}
+
+/// A round that does not come to its end may have lost a write all the same, and that is the worse news.
+async fn unfinished(
+    error: &RoundError,
+    injector: &Injector,
+    target: &Target,
+    writers: Writers,
+    witness: &mut impl Witness,
+) {
+    if !error.may_be_settled() {
+        return;
+    }
+    // What is still broken may be in the way. It is undone again when the drill ends, and told if that fails.
+    injector.undo().await.ok();
+    let settled = match writers.end().await {
+        Ok(ledger) => settle_at(target, &ledger, witness).await.map(drop),
+        Err(error) => Err(RoundError::Writer(error)),
+    };
+    if let Err(unsettled) = settled {
+        let told = sentence(&unsettled.into());
+        witness.warn(&format!("whether this round lost a write is not known: {told}"));
+    }
+}
+
+async fn settle_at(
+    target: &Target,
+    ledger: &Ledger,
+    witness: &mut impl Witness,
+) -> Result<Account, RoundError> {
+    settle(
+        ledger,
+        async || read_back(target).await,
+        async || remove(target).await,
+        witness,
+    )
+    .await
+}
+
+/// Compares what was promised with what is there, and removes it.
+async fn settle(
+    ledger: &Ledger,
+    read: impl AsyncFnMut() -> Result<Vec<Number>, ReadError>,
+    remove: impl AsyncFnMut() -> Result<(), ReadError>,
+    witness: &mut impl Witness,
+) -> Result<Account, RoundError> {
+    let present = again(READ_BACK, read).await.map_err(RoundError::Read)?;
+    let account = ledger.settle(&present);
+    witness.settled(account);
+    for write in ledger.lost(&present) {
+        witness.lost(&write);
+    }
+    // The next round has other numbers, and tries to remove these too.
+    if let Err(error) = again(READ_BACK, remove).await {
+        witness.warn(&format!(
+            "vertices of the drill were left behind, `MATCH (n:Drill) DELETE n` removes them: {error}"
+        ));
+    }
+    Ok(account)
 }
 
 fn part(plan: &Plan, client: u16, share: Share) -> Part {
@@ -325,6 +403,7 @@ async fn until_back(
                 what,
                 waited: plan.patience,
                 reasons: look.reasons.join("; "),
+                serves: look.ready,
             });
         }
         sleep(POLL).await;
@@ -332,13 +411,12 @@ async fn until_back(
 }
 
 /// A session may still be cut for a new term, so it is tried again for a while.
-async fn read(target: &Target) -> Result<Vec<Number>, RoundError> {
-    let deadline = Instant::now() + READ_BACK;
+async fn again<T, E>(within: Duration, mut once: impl AsyncFnMut() -> Result<T, E>) -> Result<T, E> {
+    let deadline = Instant::now() + within;
     loop {
-        match read_back(target).await {
-            Ok(present) => return Ok(present),
-            Err(error) if Instant::now() > deadline => return Err(RoundError::Read(error)),
-            Err(_) => sleep(POLL).await,
+        match once().await {
+            Err(_) if Instant::now() <= deadline => sleep(POLL).await,
+            ended => return ended,
         }
     }
 }
@@ -349,4 +427,103 @@ fn millis(time: Duration) -> u64 {
 
 fn signed(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ledger::Answer;
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard {
+        lost: Vec<Number>,
+        settled: Vec<Account>,
+        warned: Vec<String>,
+    }
+
+    impl Witness for Heard {
+        fn lost(&mut self, write: &Write) {
+            self.lost.push(write.number);
+        }
+
+        fn settled(&mut self, account: Account) {
+            self.settled.push(account);
+        }
+
+        fn warn(&mut self, sentence: &str) {
+            self.warned.push(sentence.to_owned());
+        }
+
+        fn reasons(&mut self, _after: Duration, _reasons: &[String]) {}
+    }
+
+    fn promised(numbers: [Number; 2]) -> Ledger {
+        let write = |number| Write {
+            number,
+            client: 0,
+            answer: Answer::Acknowledged,
+            began: Duration::ZERO,
+            ended: Duration::ZERO,
+        };
+        Ledger::new(numbers.map(write).into())
+    }
+
+    /// Fails so often before it answers.
+    fn cut<T: Clone>(times: u32, answer: T) -> impl AsyncFnMut() -> Result<T, ReadError> {
+        let mut left = times;
+        async move || {
+            if left > 0 {
+                left -= 1;
+                return Err(ReadError::NoNumber);
+            }
+            Ok(answer.clone())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_is_cut_costs_neither_the_round_nor_its_vertices() {
+        let mut heard = Heard::default();
+        let ledger = promised([1, 2]);
+        let account = settle(&ledger, cut(3, vec![1, 2]), cut(3, ()), &mut heard);
+        let account = account.await.unwrap();
+        assert_eq!((account.acknowledged, account.lost), (2, 0));
+        assert!(heard.warned.is_empty(), "{:?}", heard.warned);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_counts_whatever_becomes_of_the_vertices() {
+        let mut heard = Heard::default();
+        let ledger = promised([1, 2]);
+        let account = settle(&ledger, cut(0, vec![1]), cut(u32::MAX, ()), &mut heard);
+        let account = account.await.unwrap();
+        assert_eq!((account.lost, heard.lost), (1, vec![2]));
+        assert_eq!(heard.settled, [account]);
+        assert!(heard.warned[0].contains("left behind"), "{:?}", heard.warned);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_can_never_be_read_back_is_an_error_and_settles_nothing() {
+        let mut heard = Heard::default();
+        let ended = settle(&promised([1, 2]), cut(u32::MAX, vec![]), cut(0, ()), &mut heard).await;
+        assert!(matches!(ended, Err(RoundError::Read(_))), "{ended:?}");
+        assert!(heard.settled.is_empty());
+    }
+
+    #[test]
+    fn a_round_that_does_not_end_is_settled_unless_nobody_serves() {
+        let waited = Duration::from_mins(2);
+        let not_back = |serves| RoundError::NotBack {
+            what: "the cluster is well, and no write is acknowledged",
+            waited,
+            reasons: String::new(),
+            serves,
+        };
+        let silent = RoundError::NotServed {
+            client: 1,
+            name: String::new(),
+            waited,
+        };
+        assert!(silent.may_be_settled() && not_back(true).may_be_settled());
+        assert!(!not_back(false).may_be_settled());
+    }
 }

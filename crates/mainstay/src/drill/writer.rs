@@ -196,6 +196,27 @@ pub(crate) async fn remove(target: &Target) -> Result<(), ReadError> {
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;
+    use tokio::net::{TcpSocket, TcpStream};
+    use tokio::time::timeout;
+
+    #[tokio::test]
+    async fn a_connection_that_does_not_come_about_is_given_up() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        // Nobody accepts: when its queue is full, the kernel lets everybody else wait.
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let soon = Duration::from_millis(200);
+        let mut queued = Vec::new();
+        while let Ok(connected) = timeout(soon, TcpStream::connect(address)).await {
+            queued.push(connected.unwrap());
+            assert!(queued.len() < 64, "the queue is never full");
+        }
+        let began = Instant::now();
+        let ended = Client::connect_within(address, Auth::None, soon).await;
+        assert!(matches!(ended, Err(ClientError::TimedOut(_))), "{ended:?}");
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    }
 
     #[tokio::test]
     async fn a_client_that_starts_slowly_is_missed_whatever_the_others_write() {

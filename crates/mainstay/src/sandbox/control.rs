@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// Something to be broken or mended. Pods are of the sandbox's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,11 +166,12 @@ impl Control {
         }
     }
 
-    /// Answers until it is dropped.
-    pub(crate) async fn serve(self, listener: UnixListener) {
+    /// Answers until it is cancelled. Then every connection is closed, and nobody holds the nodes by one.
+    pub(crate) async fn serve(self, listener: UnixListener, cancelled: CancellationToken) {
         let mut open = JoinSet::new();
         loop {
             tokio::select! {
+                () = cancelled.cancelled() => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => { open.spawn(self.clone().answer(stream)); }
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -177,6 +179,7 @@ impl Control {
                 Some(_) = open.join_next() => {}
             }
         }
+        open.shutdown().await;
     }
 
     async fn answer(self, stream: UnixStream) {
@@ -285,5 +288,37 @@ impl Control {
 
     fn party(&self, pod: &str) -> Party {
         Party::pod(&self.namespace, pod)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbox::node::{Config, Images};
+
+    #[tokio::test]
+    async fn a_connection_that_stays_open_does_not_keep_the_nodes_from_their_end() {
+        let folder = std::env::temp_dir().join(format!("mainstay-control-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let kubernetes = Kubernetes::new(1);
+        let config = Config::new(folder.join("nodes"), Images::new());
+        let nodes = Arc::new(Nodes::start(&kubernetes, config).unwrap());
+        let control = Control::new(kubernetes, Arc::clone(&nodes), "default");
+        let socket = folder.join("control");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let cancelled = CancellationToken::new();
+        let served = tokio::spawn(control.serve(listener, cancelled.clone()));
+        let mut connected = BufReader::new(UnixStream::connect(&socket).await.unwrap());
+        connected.write_all(b"{\"do\": \"ping\"}\n").await.unwrap();
+        let mut answer = String::new();
+        connected.read_line(&mut answer).await.unwrap();
+        assert_eq!(answer, "{\"error\":null}\n");
+
+        cancelled.cancel();
+        served.await.unwrap();
+        let nodes = Arc::into_inner(nodes).expect("somebody still holds the nodes");
+        nodes.stop().await;
+        assert_eq!(connected.read_line(&mut answer).await.unwrap(), 0, "it is closed");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -9,12 +9,12 @@ pub(crate) mod site;
 
 use self::found::Description;
 use self::site::{Options, Site};
-use anyhow::{Context, Result};
+use crate::terminal::{Ending, say};
+use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a cluster may take to start, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Runs until Ctrl-C or SIGTERM, and leaves nothing behind.
+/// Runs until Ctrl-C, SIGTERM or the end of its terminal, and leaves nothing behind.
 pub(crate) fn command(arguments: Arguments) -> ExitCode {
     crate::run_to_end("sandbox", run(arguments))
 }
@@ -53,14 +53,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         json,
     } = arguments;
     // Before anything is started: what comes meanwhile is obeyed as soon as there is something to end.
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
+    let mut ending = Ending::listen()?;
     let quiet = headless || json;
     let began = Instant::now();
     let options = Options {
@@ -75,26 +68,34 @@ async fn run(arguments: Arguments) -> Result<()> {
     let site = Site::start(options).await?;
     let told = |reason: &str| {
         if !quiet {
-            println!("  {:>5.1} s  {reason}", began.elapsed().as_secs_f64());
+            // Whoever does not read it any more has the sandbox all the same.
+            say(format_args!(
+                "  {:>5.1} s  {reason}",
+                began.elapsed().as_secs_f64()
+            ))
+            .ok();
         }
     };
     if !quiet {
-        println!("Starting {replicas} databases, 2 operators and 2 gateways on this machine.");
+        say(format_args!(
+            "Starting {replicas} databases, 2 operators and 2 gateways on this machine."
+        ))
+        .ok();
     }
     let served = async {
         site.until_protected(PATIENCE, told).await?;
         announce(site.description(), began.elapsed(), headless, json)
     };
-    tokio::pin!(stop);
     let ready = tokio::select! {
-        () = &mut stop => Ok(false),
+        _ = ending.told() => Ok(false),
         served = served => served.map(|()| true),
     };
     if matches!(ready, Ok(true)) {
-        stop.await;
+        ending.told().await;
     }
     if !quiet {
-        println!("\nEnding all processes.");
+        // It may be the terminal that is gone.
+        say("\nEnding all processes.").ok();
     }
     let ended = site.end().await;
     ready?;
@@ -103,8 +104,7 @@ async fn run(arguments: Arguments) -> Result<()> {
 
 fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> Result<()> {
     if json {
-        println!("{}", serde_json::to_string(site)?);
-        return Ok(());
+        return Ok(say(serde_json::to_string(site)?)?);
     }
     let Description {
         folder: _,
@@ -119,8 +119,7 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
         replication_port,
     } = site;
     if headless {
-        println!("ready: bolt://{bolt}");
-        return Ok(());
+        return Ok(say(format_args!("ready: bolt://{bolt}"))?);
     }
     let databases = replication_port.map_or_else(
         || "stand-ins, which behave like Memgraph 3.12 on the wire and are not Memgraph".to_owned(),
@@ -130,7 +129,7 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
     // As it was called: after `cargo run` it is not on the path.
     let program =
         std::env::current_exe().map_or_else(|_| "mainstay".to_owned(), |path| path.display().to_string());
-    println!(
+    Ok(say(format_args!(
         "\nServing and protected after {:.1} s. The databases are {databases}.\n\n\
          \x20 Bolt        bolt://{bolt}\n\
          \x20 reads       bolt://{reads}  (ASYNC replicas)\n\
@@ -144,6 +143,5 @@ fn announce(site: &Description, took: Duration, headless: bool, json: bool) -> R
          \x20     who is MAIN, since when, and which rule decided\n\n\
          Ctrl-C ends everything.",
         took.as_secs_f64()
-    );
-    Ok(())
+    ))?)
 }

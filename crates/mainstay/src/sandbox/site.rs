@@ -24,6 +24,7 @@ use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 /// How a sandbox is to be.
 #[derive(Clone, Debug, Default)]
@@ -136,6 +137,9 @@ pub(crate) struct Site {
     kubernetes: Kubernetes,
     nodes: Arc<Nodes>,
     control: Control,
+    /// It is controlled until then.
+    controlled: CancellationToken,
+    controls: JoinSet<()>,
     description: Description,
     tasks: JoinSet<()>,
     ports: Option<Block>,
@@ -269,11 +273,15 @@ impl Site {
         let mut tasks = JoinSet::new();
         tasks.spawn(door.run());
         tasks.spawn(reads.run());
-        tasks.spawn(control.clone().serve(listener));
+        let controlled = CancellationToken::new();
+        let mut controls = JoinSet::new();
+        controls.spawn(control.clone().serve(listener, controlled.clone()));
         Ok(Self {
             kubernetes,
             nodes,
             control,
+            controlled,
+            controls,
             description,
             tasks,
             ports,
@@ -361,14 +369,19 @@ impl Site {
             kubernetes,
             nodes,
             control,
+            controlled,
+            mut controls,
             description: _,
             mut tasks,
             ports,
             folder,
         } = self;
-        tasks.shutdown().await;
+        // Somebody may still be connected to the control, and hold the nodes by it.
+        controlled.cancel();
+        while controls.join_next().await.is_some() {}
         drop(control);
-        // Nobody else holds it now: tasks and control are gone.
+        tasks.shutdown().await;
+        // Nobody else holds them now.
         if let Some(nodes) = Arc::into_inner(nodes) {
             nodes.stop().await;
         }

@@ -103,13 +103,16 @@ impl Client {
         Self::connect_within(address, auth, Duration::from_mins(1)).await
     }
 
-    /// The same, with less patience for every message.
+    /// The same, with less patience for the connection and for every message.
     pub async fn connect_within(
         address: SocketAddr,
         auth: Auth<'static>,
         patience: Duration,
     ) -> Result<Self, ClientError> {
-        let mut stream = TcpStream::connect(address).await?;
+        // A kernel tries for minutes to reach an address that does not answer.
+        let mut stream = timeout(patience, TcpStream::connect(address))
+            .await
+            .map_err(|_| ClientError::TimedOut(patience))??;
         stream.set_nodelay(true)?;
         let mut hello = [0; 20];
         for (slot, byte) in hello.iter_mut().zip([0x60, 0x60, 0xB0, 0x17, 0, 0, 2, 5].iter()) {
