@@ -13,6 +13,7 @@ mod restore;
 mod sandbox;
 mod sentence;
 mod show;
+mod terminal;
 mod wish;
 
 use clap::{Parser, Subcommand};
@@ -69,9 +70,12 @@ enum Command {
     Quarantine(wish::Quarantine),
     /// Break a cluster on purpose while clients write, and report what they noticed and what was lost.
     ///
-    /// On the sandbox that runs, or on one of its own, or with --kubeconfig on a cluster whose object allows it.
-    /// Exit code 1: an acknowledged write was lost or is there twice; 2: the drill could not be done. docs/drills.md
-    /// says more.
+    /// On the sandbox that runs, or on one of its own, or with --kubeconfig on a cluster whose object has the annotation
+    /// mainstay.dev/allow-drills=true.
+    ///
+    /// Exit code 1: an acknowledged write was lost, a write is there twice, or one is there although it was refused; with
+    /// --strict also: a write failed, or its outcome is not known; with --goal-p99-ms also: the gaps were longer. 2: the
+    /// drill could not be done to its end, and what was done of it broke no promise. docs/drills.md says more.
     Drill(Box<drill::Arguments>),
     /// Play a simulated Memgraph cluster: it starts, loses its MAIN, recovers, and says why it did what.
     ///
@@ -204,6 +208,25 @@ mod tests {
             } else if page || sentences {
                 found.push(path);
             }
+        }
+    }
+
+    #[test]
+    fn the_help_of_a_drill_says_what_it_needs_and_what_its_exit_code_means() {
+        let mut command = Arguments::command();
+        let drill = command.find_subcommand_mut("drill").unwrap();
+        let help = drill.render_long_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for said in [
+            "whose object has the annotation mainstay.dev/allow-drills=true",
+            "with the annotation mainstay.dev/allow-drills=true",
+            "there although it was refused",
+            "with --strict also",
+            "with --goal-p99-ms also",
+            "demands TLS",
+            "--alive[=<KIND>]",
+        ] {
+            assert!(help.contains(said), "{said}: {help}");
         }
     }
 

@@ -4,7 +4,6 @@
 //! moment, so the command that wrote one takes it back when it came true, was waited for long enough, or is ended: left there,
 //! it would move MAIN again after the next failover.
 
-use crate::kubernetes::client_for_people;
 use crate::passing::while_wished;
 use crate::wish::{Found, Way, find};
 use anyhow::{Result, bail, ensure};
@@ -71,7 +70,7 @@ pub(crate) fn overrule(arguments: OverrideArguments) -> ExitCode {
 }
 
 async fn wish(pod: String, annotation: &'static str, timeout: u32, way: Way) -> Result<()> {
-    let client = client_for_people(way.kubeconfig()).await?;
+    let client = way.client().await?;
     let found = find(&client, way.place(), &pod).await?;
     ensure!(
         found.ordinal.is_authority(),

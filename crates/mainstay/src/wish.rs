@@ -3,7 +3,7 @@
 //! Each but `restore`, which only reads, is an annotation of the cluster's object: the operator reads it, decides by the same rules as always, and says
 //! in the status what came of it. Nothing is done behind its back.
 
-use crate::kubernetes::client_for_people;
+use crate::kubernetes::{Both, Meant};
 use crate::passing::while_wished;
 use crate::restore;
 use anyhow::{Context, Result, bail};
@@ -18,7 +18,7 @@ use mainstay_core::memgraph::ids::{Ordinal, ProcessId};
 use mainstay_core::memgraph::objects::{CONTAINER, ClusterName};
 use operator::pod::Sum;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -36,15 +36,21 @@ enum Output {
 /// Where, and how it is told.
 #[derive(Args)]
 pub(crate) struct Where {
-    /// A kubeconfig; without it a sandbox that runs, or what kubectl would use.
-    #[arg(long, env = "KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    meant: Meant,
     /// Only this namespace.
     #[arg(long, short)]
     namespace: Option<String>,
     /// JSON instead of text.
     #[arg(long, short)]
     output: Option<Output>,
+}
+
+impl Where {
+    /// Also what only lists: the numbers that it shows are typed into what deletes.
+    async fn client(&self) -> Result<Client> {
+        self.meant.client(Both::Neither, self.output.is_some()).await
+    }
 }
 
 /// The same, and whether it is only looked at.
@@ -58,8 +64,8 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    pub(crate) fn kubeconfig(&self) -> Option<&Path> {
-        self.place.kubeconfig.as_deref()
+    pub(crate) async fn client(&self) -> Result<Client> {
+        self.place.client().await
     }
 
     pub(crate) const fn place(&self) -> &Where {
@@ -256,7 +262,7 @@ pub(crate) async fn find(client: &Client, place: &Where, name: &str) -> Result<F
 
 async fn process_wish(arguments: PodArguments, annotation: &'static str, what: &str) -> Result<()> {
     let PodArguments { pod, way } = arguments;
-    let client = client_for_people(way.kubeconfig()).await?;
+    let client = way.client().await?;
     let found = find(&client, &way.place, &pod).await?;
     if let Some(refusal) = found.refusal() {
         bail!(refusal);
@@ -267,7 +273,7 @@ async fn process_wish(arguments: PodArguments, annotation: &'static str, what: &
 
 async fn restore(arguments: RestoreArguments) -> Result<()> {
     let RestoreArguments { pod, id, to, way } = arguments;
-    let client = client_for_people(way.kubeconfig()).await?;
+    let client = way.client().await?;
     let found = find(&client, &way.place, &pod).await?;
     let bytes = restore::known(found.quarantines(), &pod, id)?;
     let to = to.unwrap_or_else(|| PathBuf::from(format!("{pod}-{id}")));
@@ -300,7 +306,7 @@ async fn purge(arguments: PurgeArguments) -> Result<()> {
         timeout,
         way,
     } = arguments;
-    let client = client_for_people(way.kubeconfig()).await?;
+    let client = way.client().await?;
     let found = find(&client, &way.place, &pod).await?;
     restore::known(found.quarantines(), &pod, id)?;
     let value = format!("{} {id}", found.ordinal.0);
@@ -409,7 +415,7 @@ fn answer(told: &Value, output: Option<Output>) -> Result<String> {
 
 async fn list(arguments: ListArguments) -> Result<()> {
     let ListArguments { name, place } = arguments;
-    let client = client_for_people(place.kubeconfig.as_deref()).await?;
+    let client = place.client().await?;
     let mut all: Vec<QuarantineStatus> = Vec::new();
     for cluster in clusters(&client, place.namespace.as_deref()).await? {
         let whole = name.is_none() || name.as_ref() == Some(&cluster.name_any());

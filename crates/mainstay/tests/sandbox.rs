@@ -189,11 +189,25 @@ async fn a_sandbox_serves_says_why_and_leaves_nothing_behind() -> Result<()> {
     for part in [
         "The last turn",
         "memgraph-ha-2",
-        "gateway 1: confirmed term 1",
+        "gateway memgraph-ha-gateway-",
+        ": confirmed term 1",
         "BOOTSTRAP",
     ] {
         ensure!(why.contains(part), "{part} is not in {why}");
     }
+    // Where no sandbox is found, a list of kubeconfigs is read as kubectl reads it.
+    let exported = std::env::join_paths([first.text("kubeconfig")?, second.text("kubeconfig")?])?;
+    let nowhere = Folder::new("q")?;
+    let listed = Command::new(MAINSTAY)
+        .arg("status")
+        .env("KUBECONFIG", exported)
+        .env("TMPDIR", &nowhere.0)
+        .output()?;
+    let said = String::from_utf8(listed.stderr)?;
+    ensure!(
+        listed.status.success() && said.starts_with("asking https://"),
+        "{said}"
+    );
     let none = Command::new(MAINSTAY)
         .args(["why", "nobody", "--kubeconfig", first.text("kubeconfig")?])
         .output()?;

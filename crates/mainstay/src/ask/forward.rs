@@ -21,19 +21,28 @@ const LARGEST: usize = 4 * 1024 * 1024;
 
 /// GETs this path from the leader that knows it: with an operator for each namespace there are several.
 pub(super) async fn ask_leaders(client: &Client, path: &str) -> Result<Value> {
-    let leases: Api<Lease> = Api::all(client.clone());
-    let named = ListParams::default().fields(&format!("metadata.name={LEASE}"));
-    let found = leases.list(&named).await.context("leases cannot be listed")?;
+    let found = operators(client).await?;
     ensure!(
-        !found.items.is_empty(),
+        !found.is_empty(),
         "there is no lease `{LEASE}`: no operator has ever run here"
     );
-    first_to_answer(&leaders(found.items), async |(namespace, pod)| {
+    first_to_answer(&leaders(found), async |(namespace, pod)| {
         timeout(PATIENCE, ask(client, namespace, pod, path))
             .await
             .with_context(|| format!("{pod} does not answer"))?
     })
     .await
+}
+
+/// The leases for which operators compete.
+pub(super) async fn operators(client: &Client) -> Result<Vec<Lease>> {
+    let leases: Api<Lease> = Api::all(client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={LEASE}"));
+    Ok(leases
+        .list(&named)
+        .await
+        .context("leases cannot be listed")?
+        .items)
 }
 
 /// The pods that hold the leases, with their namespaces.

@@ -1,26 +1,28 @@
 //! `mainstay status` and `mainstay why`: what is, and which rule made it so.
 
+mod alive;
 mod forward;
+mod gateways;
 mod ring;
 mod status;
 mod why;
 
-use crate::kubernetes::client_for_people;
+use crate::kubernetes::{Both, Meant};
 use crate::sentence::sentence;
+use alive::Heard;
 use anyhow::{Context, Result};
 use api::{MemgraphCluster, RingCluster};
 use clap::Args;
 use jiff::Timestamp;
 use kube::{Api, Client};
-use std::path::PathBuf;
+use serde_json::Value;
 use std::process::ExitCode;
 
 /// What both are given.
 #[derive(Args)]
 struct Where {
-    /// A kubeconfig; without it a sandbox that runs, or what kubectl would use.
-    #[arg(long, env = "KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    meant: Meant,
     /// Only this namespace.
     #[arg(long, short)]
     namespace: Option<String>,
@@ -31,7 +33,7 @@ struct Where {
 
 impl Where {
     async fn client(&self) -> Result<Client> {
-        client_for_people(self.kubeconfig.as_deref()).await
+        self.meant.client(Both::Sandbox, self.json).await
     }
 
     fn clusters(&self, client: &Client) -> Api<MemgraphCluster> {
@@ -79,20 +81,50 @@ pub(crate) fn status(arguments: StatusArguments) -> ExitCode {
         let client = place.client().await?;
         let clusters = place.list(&client).await?;
         let rings = place.rings(&client).await?;
+        let (heard, now) = (heard(&client).await, Timestamp::now());
         if place.json {
-            println!("{}", serde_json::to_string_pretty(&all(&clusters, &rings)?)?);
+            let all = all(&clusters, &rings, &heard.json(now))?;
+            println!("{}", serde_json::to_string_pretty(&all)?);
         } else {
-            print!("{}", status::render(&clusters, Timestamp::now()));
+            print!("{}", first_line(&heard, now));
+            print!("{}", status::render(&clusters, now));
             print!("{}", ring::table(&rings));
         }
         Ok(())
     })
 }
 
-/// Both kinds in one list: each object says what it is.
-fn all(clusters: &[MemgraphCluster], rings: &[RingCluster]) -> serde_json::Result<Vec<serde_json::Value>> {
+/// When an operator was last heard of. Who may not see leases sees the rest.
+async fn heard(client: &Client) -> Heard {
+    match forward::operators(client).await {
+        Ok(leases) => Heard::of(&leases),
+        Err(error) => Heard::Hidden(sentence(&error)),
+    }
+}
+
+fn first_line(heard: &Heard, now: Timestamp) -> String {
+    heard
+        .warning(now)
+        .map_or_else(String::new, |warning| format!("{warning}\n"))
+}
+
+/// Both kinds in one list: each object says what it is, and each has beside it when an operator was last heard of.
+fn all(
+    clusters: &[MemgraphCluster],
+    rings: &[RingCluster],
+    operator: &Value,
+) -> serde_json::Result<Vec<Value>> {
     let clusters = clusters.iter().map(serde_json::to_value);
-    clusters.chain(rings.iter().map(serde_json::to_value)).collect()
+    let objects = clusters.chain(rings.iter().map(serde_json::to_value));
+    objects
+        .map(|object| {
+            let mut object = object?;
+            if let Value::Object(fields) = &mut object {
+                fields.insert("operator".to_owned(), operator.clone());
+            }
+            Ok(object)
+        })
+        .collect()
 }
 
 /// How `mainstay why` is asked.
@@ -127,10 +159,14 @@ pub(crate) fn why(arguments: WhyArguments) -> ExitCode {
             println!("{}", serde_json::to_string_pretty(&asked?)?);
             return Ok(());
         }
-        let now = Timestamp::now();
+        // Read after the turn: whoever is newer than it is left out.
+        let registered = gateways::registered(&client, &namespace, &cluster).await;
+        let (heard, now) = (heard(&client).await, Timestamp::now());
+        print!("{}", first_line(&heard, now));
         print!("{}", status::render(std::slice::from_ref(&object), now));
         match asked {
-            Ok(turn) => print!("{}", why::render(&turn, now)?),
+            // Without their names gateways are told by their places.
+            Ok(turn) => print!("{}", why::render(&turn, registered.unwrap_or_default(), now)?),
             Err(error) => println!("\nThe operator's own account cannot be had: {}", sentence(&error)),
         }
         print!("{}", why::history(&object));
@@ -154,7 +190,30 @@ async fn why_ring(place: &Where, client: &Client, name: &str) -> Result<()> {
     if place.json {
         println!("{}", serde_json::to_string_pretty(&object.status)?);
     } else {
+        print!("{}", first_line(&heard(client).await, Timestamp::now()));
         print!("{}", ring::why(&object));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn programs_are_told_with_each_object_when_an_operator_was_last_heard_of() {
+        let cluster: MemgraphCluster = serde_json::from_value(json!({
+            "apiVersion": "mainstay.dev/v1alpha1", "kind": "MemgraphCluster", "metadata": { "name": "db" }, "spec": {},
+        }))
+        .unwrap();
+        let now = "2026-11-16T12:00:00Z".parse().unwrap();
+        let heard = Heard::At("2026-11-16T11:00:00Z".parse().unwrap());
+        let shown = all(&[cluster], &[], &heard.json(now)).unwrap();
+        assert_eq!(shown[0]["kind"], "MemgraphCluster");
+        assert_eq!(shown[0]["operator"]["renewed"], "2026-11-16T11:00:00Z");
+        assert!(shown[0]["operator"]["warning"].is_string());
+        assert!(first_line(&heard, now).ends_with("last said\n"));
+        assert_eq!(first_line(&Heard::At(now), now), "");
+    }
 }

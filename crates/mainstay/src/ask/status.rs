@@ -12,8 +12,19 @@ pub(super) fn render(clusters: &[MemgraphCluster], now: Timestamp) -> String {
     if clusters.is_empty() {
         return "No MemgraphCluster is there.\n".to_owned();
     }
-    let mut rows =
-        vec![["CLUSTER", "PHASE", "MAIN", "SINCE", "TERM", "PROTECTED", "WRITES"].map(str::to_owned)];
+    let mut rows = vec![
+        [
+            "CLUSTER",
+            "PHASE",
+            "MAIN",
+            "SINCE",
+            "TERM",
+            "READY",
+            "PROTECTED",
+            "WRITES",
+        ]
+        .map(str::to_owned),
+    ];
     rows.extend(clusters.iter().map(|cluster| row(cluster, now)));
     let mut text = String::new();
     let mut lines = aligned(&rows).into_iter();
@@ -28,7 +39,7 @@ pub(super) fn render(clusters: &[MemgraphCluster], now: Timestamp) -> String {
     text
 }
 
-fn row(cluster: &MemgraphCluster, now: Timestamp) -> [String; 7] {
+fn row(cluster: &MemgraphCluster, now: Timestamp) -> [String; 8] {
     let name = format!(
         "{}/{}",
         cluster.namespace().unwrap_or_default(),
@@ -37,9 +48,13 @@ fn row(cluster: &MemgraphCluster, now: Timestamp) -> [String; 7] {
     let unknown = || "-".to_owned();
     let Some(status) = &cluster.status else {
         let none = "no operator has looked at it".to_owned();
-        return [name, none, unknown(), unknown(), unknown(), unknown(), unknown()];
+        let [main, since, term, ready, protected, writes] = std::array::from_fn(|_| unknown());
+        return [name, none, main, since, term, ready, protected, writes];
     };
-    let protected = status.conditions.iter().find(|c| c.kind == "Protected");
+    let condition = |kind: &str| {
+        let found = status.conditions.iter().find(|c| c.kind == kind);
+        found.map_or_else(unknown, |condition| condition.status.clone())
+    };
     let began = since(status);
     [
         name,
@@ -47,7 +62,8 @@ fn row(cluster: &MemgraphCluster, now: Timestamp) -> [String; 7] {
         status.target_main_pod.clone().unwrap_or_else(unknown),
         began.map_or_else(unknown, |term| age(&term.began, now)),
         status.term.map_or_else(unknown, |term| term.to_string()),
-        protected.map_or_else(unknown, |condition| condition.status.clone()),
+        condition("Ready"),
+        condition("Protected"),
         status.writes.clone().unwrap_or_else(unknown),
     ]
 }

@@ -1,8 +1,10 @@
 //! What the operator tells of its last turn, for people. Pure.
 
+use super::gateways::names;
 use super::status::aligned;
 use api::MemgraphCluster;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -10,6 +12,8 @@ use std::fmt::Write as _;
 /// The operator's account, as far as it is shown.
 #[derive(Deserialize)]
 struct Turn {
+    /// Of the cluster, from which pods have theirs.
+    name: Option<String>,
     timestamp: Option<String>,
     reasons: Option<Vec<Reason>>,
     steps: Option<Vec<Did>>,
@@ -57,9 +61,14 @@ struct Pod {
     timestamp: Option<String>,
 }
 
-/// The last turn: reasons with their evidence, steps, pods, gateways.
-pub(super) fn render(turn: &Value, now: Timestamp) -> Result<String, serde_json::Error> {
+/// The last turn: reasons with their evidence, steps, pods, gateways, of which these are registered.
+pub(super) fn render(
+    turn: &Value,
+    registered: Vec<Lease>,
+    now: Timestamp,
+) -> Result<String, serde_json::Error> {
     let Turn {
+        name,
         timestamp,
         reasons,
         steps,
@@ -70,6 +79,10 @@ pub(super) fn render(turn: &Value, now: Timestamp) -> Result<String, serde_json:
         pods,
         record,
     } = Turn::deserialize(turn)?;
+    let cluster = name.unwrap_or_else(|| "pod".to_owned());
+    let gateways = gateways.unwrap_or_default();
+    let taken = timestamp.as_ref().and_then(|at| at.parse().ok());
+    let called = names(registered, taken, gateways.len()).unwrap_or_default();
     let mut text = String::new();
     let when = timestamp.map_or_else(|| "never".to_owned(), |at| format!("{} ago", age(&at, now)));
     // Writing to a String does not fail.
@@ -82,7 +95,7 @@ pub(super) fn render(turn: &Value, now: Timestamp) -> Result<String, serde_json:
     {
         let _ = writeln!(text, "  [{rule}] {why}");
         for evidence in evidence {
-            let _ = writeln!(text, "      {}", evidence.line(now));
+            let _ = writeln!(text, "      {}", evidence.line(&cluster, now));
         }
     }
     for Did { step, outcome, ms } in steps.iter().flatten() {
@@ -106,7 +119,8 @@ pub(super) fn render(turn: &Value, now: Timestamp) -> Result<String, serde_json:
         .as_ref()
         .and_then(|record| record.get("term"))
         .and_then(Value::as_u64);
-    for Gateway { id, term, revision } in gateways.iter().flatten() {
+    for (at, Gateway { id, term, revision }) in gateways.iter().enumerate() {
+        let named = called.get(at).map_or_else(|| id.to_string(), Clone::clone);
         let behind = if recorded == Some(*term) {
             ""
         } else {
@@ -114,14 +128,14 @@ pub(super) fn render(turn: &Value, now: Timestamp) -> Result<String, serde_json:
         };
         let _ = writeln!(
             text,
-            "  gateway {id}: confirmed term {term}, revision {revision}{behind}"
+            "  gateway {named}: confirmed term {term}, revision {revision}{behind}"
         );
     }
     Ok(text)
 }
 
 impl Evidence {
-    fn line(&self, now: Timestamp) -> String {
+    fn line(&self, cluster: &str, now: Timestamp) -> String {
         let Self {
             fact,
             at,
@@ -136,7 +150,7 @@ impl Evidence {
         format!(
             "{}{of}, by {}, {} old",
             plain(fact),
-            plain(source),
+            by(source, cluster),
             passed(now.duration_since(at))
         )
     }
@@ -153,6 +167,18 @@ impl Pod {
             .as_ref()
             .map(|at| format!("answered {} ago", age(at, now)));
         [name.clone(), memgraph_role.clone(), seen.unwrap_or_default()]
+    }
+}
+
+/// `{"Database": 1}` as who said it.
+fn by(source: &Value, cluster: &str) -> String {
+    let said = source.as_object().and_then(|map| map.iter().next());
+    let said = said.and_then(|(who, pod)| Some((who.as_str(), pod.as_u64()?)));
+    match said {
+        Some(("Database", pod)) => format!("{cluster}-{pod}"),
+        Some(("Kubernetes", pod)) => format!("Kubernetes of {cluster}-{pod}"),
+        Some(("Probe", pod)) => format!("probes of {cluster}-{pod}"),
+        _ => plain(source),
     }
 }
 
@@ -213,7 +239,7 @@ pub(super) fn age(at: &str, now: Timestamp) -> String {
     }
 }
 
-fn passed(time: SignedDuration) -> String {
+pub(super) fn passed(time: SignedDuration) -> String {
     let seconds = time.as_secs().max(0);
     match seconds {
         0..10 => format!("{:.1} s", time.as_secs_f64().max(0.0)),
@@ -266,9 +292,11 @@ mod tests {
     fn a_turn_is_told_with_the_age_of_its_evidence() {
         let at = now().as_millisecond() - 1_500;
         let turn = json!({
-            "timestamp": "2026-11-16T11:59:59Z",
+            "name": "memgraph-ha", "timestamp": "2026-11-16T11:59:59Z",
             "reasons": [{ "rule": "JOIN", "text": "pod-0 is catching up", "evidence": [
-                { "fact": { "Behind": 3 }, "at": at, "source": { "Pod": 1 }, "process": "0123456789abcdef" },
+                { "fact": { "Behind": 3 }, "at": at, "source": { "Database": 1 }, "process": "0123456789abcdef" },
+                { "fact": "ProcessEnded", "at": at, "source": { "Kubernetes": 0 }, "process": "fedcba9876543210" },
+                { "fact": { "Silent": 3 }, "at": at, "source": { "Probe": 0 }, "process": null },
             ] }],
             "steps": [{ "step": "pod-1: REGISTER REPLICA memgraph_ha_0 ASYNC TO pod-0", "outcome": "Done", "ms": 12 }],
             "ended": null, "violations": [], "notes": ["the annotation `x` cannot be read and is ignored"],
@@ -279,12 +307,25 @@ mod tests {
                 { "name": "memgraph-ha-1", "memgraph_role": "main", "timestamp": "2026-11-16T11:59:59Z" },
             ],
         });
-        let told = render(&turn, now()).unwrap() + &history(&cluster());
+        let gateway = |pod: &str, created: &str| -> Lease {
+            let lease = json!({
+                "metadata": { "name": format!("{pod}-lease"), "creationTimestamp": created },
+                "spec": { "holderIdentity": pod },
+            });
+            serde_json::from_value(lease).unwrap()
+        };
+        let registered = vec![
+            gateway("memgraph-ha-gateway-b", "2026-11-16T11:00:01Z"),
+            gateway("memgraph-ha-gateway-a", "2026-11-16T11:00:02Z"),
+        ];
+        let told = render(&turn, registered, now()).unwrap() + &history(&cluster());
         insta::assert_snapshot!(told);
+        let unnamed = render(&turn, Vec::new(), now()).unwrap();
+        assert!(unnamed.contains("gateway 1: confirmed term 3"), "{unnamed}");
     }
 
     #[test]
     fn an_answer_of_another_form_is_an_error_and_no_panic() {
-        assert!(render(&json!({ "pods": 3 }), now()).is_err());
+        assert!(render(&json!({ "pods": 3 }), Vec::new(), now()).is_err());
     }
 }

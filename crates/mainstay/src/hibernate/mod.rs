@@ -10,14 +10,13 @@ mod restore;
 mod savings;
 mod wishes;
 
-use crate::kubernetes::client_for_people;
+use crate::kubernetes::{Both, Meant};
 use anyhow::{Context, Result};
 use api::{HibernatePlan, ScheduleException};
 use clap::{Args, Subcommand, ValueEnum};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::Serialize;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Subcommand)]
@@ -59,9 +58,8 @@ enum Output {
 /// Where, and how it is told.
 #[derive(Args)]
 struct Where {
-    /// A kubeconfig; without it a sandbox that runs, or what kubectl would use.
-    #[arg(long, env = "KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    meant: Meant,
     /// In this namespace.
     #[arg(long, short, default_value = "default")]
     namespace: String,
@@ -72,7 +70,7 @@ struct Where {
 
 impl Where {
     async fn client(&self) -> Result<Client> {
-        client_for_people(self.kubeconfig.as_deref()).await
+        self.meant.client(Both::Exported, self.output.is_some()).await
     }
 
     fn plans(&self, client: &Client) -> Api<HibernatePlan> {

@@ -44,6 +44,27 @@ async fn with_both_operators_killed_two_hundred_sessions_notice_nothing() -> Res
     whole.end().await
 }
 
+/// Holds bytes back between the operators and a pod, or lets them through again.
+async fn hide(whole: &Whole, operators: &[String], pod: &str, what: &str) -> Result<()> {
+    for operator in operators {
+        whole
+            .control(json!({ "do": what, "one": pod, "other": operator }))
+            .await?;
+    }
+    Ok(())
+}
+
+/// For so long clients read, in both ways.
+async fn read_for(whole: &Whole, time: Duration) -> Result<()> {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        whole.read_through_gateway().await?;
+        whole.read_from_replica().await?;
+        sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_api_server_frozen_for_two_minutes_clients_go_on_and_no_role_command_is_sent() -> Result<()>
 {
@@ -65,11 +86,15 @@ async fn with_the_api_server_frozen_for_two_minutes_clients_go_on_and_no_role_co
     let load = Load::start(whole.bolt, 4, EVERY);
     let readers = Readers::start(whole.reads, 4, EVERY);
     let began = Instant::now();
-    while began.elapsed() < Duration::from_mins(2) {
-        whole.read_through_gateway().await?;
-        whole.read_from_replica().await?;
-        sleep(Duration::from_millis(500)).await;
-    }
+    // No operator reaches MAIN, which with an API is a reason to depose it. Gateways and replicas do. It is for longer than
+    // a client waits for its write, so that one that stands still fails.
+    let operators = whole.named("mainstay-operator").await?;
+    ensure!(operators.len() == 2, "{operators:?}");
+    read_for(&whole, Duration::from_secs(20)).await?;
+    hide(&whole, &operators, "memgraph-ha-0", "part").await?;
+    read_for(&whole, Duration::from_secs(50)).await?;
+    hide(&whole, &operators, "memgraph-ha-0", "join").await?;
+    read_for(&whole, Duration::from_secs(50)).await?;
     ensure!(readers.end().await? > 0);
     let ledger = load.end().await?;
     eprintln!("without the API, {}", ledger.told(began.elapsed()));
