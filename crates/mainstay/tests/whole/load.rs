@@ -5,8 +5,6 @@ use anyhow::{Context, Result, ensure};
 use sandbox::standin::memgraph::client::{Client as Bolt, Outcome};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -25,7 +23,6 @@ pub(crate) struct Ledger {
 pub(crate) struct Load {
     stop: watch::Sender<bool>,
     clients: JoinSet<Ledger>,
-    tried: Arc<AtomicU32>,
 }
 
 impl Load {
@@ -34,24 +31,8 @@ impl Load {
         Self::counting_from(0, address, clients, every)
     }
 
-    /// The same, and what a client could not write in its time it writes as soon as it can: so many are written in all,
-    /// however long they were held.
-    pub(crate) fn catching_up(address: SocketAddr, clients: i64, every: Duration) -> Self {
-        Self::with((0, clients), address, every, MissedTickBehavior::Burst)
-    }
-
     /// The same, with numbers that no others have.
     pub(crate) fn counting_from(first: i64, address: SocketAddr, clients: i64, every: Duration) -> Self {
-        Self::with((first, clients), address, every, MissedTickBehavior::Delay)
-    }
-
-    fn with(
-        (first, clients): (i64, i64),
-        address: SocketAddr,
-        every: Duration,
-        missed: MissedTickBehavior,
-    ) -> Self {
-        let tried = Arc::new(AtomicU32::new(0));
         let (stop, stopped) = watch::channel(false);
         let mut at_work = JoinSet::new();
         for client in 0..clients {
@@ -59,26 +40,13 @@ impl Load {
             // Not all in the same moment.
             let share = f64::from(u32::try_from(client).unwrap_or(0))
                 / f64::from(u32::try_from(clients).unwrap_or(1));
-            let mut clock = interval_at(tokio::time::Instant::now() + every.mul_f64(share), every);
-            clock.set_missed_tick_behavior(missed);
-            at_work.spawn(write(
-                address,
-                numbers,
-                clock,
-                stopped.clone(),
-                Arc::clone(&tried),
-            ));
+            let clock = interval_at(tokio::time::Instant::now() + every.mul_f64(share), every);
+            at_work.spawn(write(address, numbers, clock, stopped.clone()));
         }
         Self {
             stop,
             clients: at_work,
-            tried,
         }
-    }
-
-    /// How many writes have come to an end, well or not.
-    pub(crate) fn tried(&self) -> u32 {
-        self.tried.load(Ordering::Relaxed)
     }
 
     /// Lets each end its write.
@@ -130,12 +98,12 @@ async fn write(
     numbers: impl Iterator<Item = i64>,
     mut clock: Interval,
     stop: watch::Receiver<bool>,
-    tried: Arc<AtomicU32>,
 ) -> Ledger {
     let mut ledger = Ledger::default();
     let mut connection = None;
     clock.tick().await;
     let mut last = Instant::now();
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for number in numbers {
         if *stop.borrow() {
             break;
@@ -148,7 +116,6 @@ async fn write(
             ledger.failed += 1;
             connection = None;
         }
-        tried.fetch_add(1, Ordering::Relaxed);
         clock.tick().await;
     }
     ledger

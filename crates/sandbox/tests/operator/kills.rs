@@ -238,7 +238,9 @@ async fn an_operator_may_die_anywhere_in_a_failover_and_the_rejoin_after_it() ->
     for number in numbers(4) {
         let main = record.main.as_ref().context("no MAIN")?.pod;
         let before = record.term;
+        let still = world.ledger.between_writes().await;
         world.bed.nodes.kill(&Bed::party(main.0), None)?;
+        drop(still);
         let (died, now) = die_at(&world, number, |r| r.term > before).await?;
         record = now;
         if tally.note(died) {

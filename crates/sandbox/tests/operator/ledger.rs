@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, MutexGuard, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -20,6 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Ledger {
     begun: Arc<AtomicI64>,
     acknowledged: watch::Receiver<BTreeSet<i64>>,
+    under_way: Arc<Mutex<()>>,
     _writer: JoinSet<()>,
 }
 
@@ -30,20 +31,25 @@ impl Ledger {
         let (told, acknowledged) = watch::channel(BTreeSet::new());
         let mut writer = JoinSet::new();
         let next = Arc::clone(&begun);
+        let under_way = Arc::new(Mutex::new(()));
+        let one = Arc::clone(&under_way);
         writer.spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::SeqCst);
+                let writing = one.lock().await;
                 if write(gateway, number).await {
                     told.send_modify(|all| {
                         all.insert(number);
                     });
                 }
+                drop(writing);
                 sleep(PAUSE).await;
             }
         });
         Self {
             begun,
             acknowledged,
+            under_way,
             _writer: writer,
         }
     }
@@ -51,6 +57,12 @@ impl Ledger {
     /// What was acknowledged until now.
     pub(crate) fn acknowledged(&self) -> BTreeSet<i64> {
         self.acknowledged.borrow().clone()
+    }
+
+    /// While this is held no write is under way. A MAIN that dies in the middle of one may come back diverged and be reset,
+    /// for which the pods of these tests have no helper; `reset_kills` has, and drills kill MAIN at any moment.
+    pub(crate) async fn between_writes(&self) -> MutexGuard<'_, ()> {
+        self.under_way.lock().await
     }
 
     /// Waits until a write was acknowledged that was begun after this was asked.
